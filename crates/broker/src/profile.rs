@@ -1,0 +1,25 @@
+//! Which server the broker imitates, and which kernel interface carries its sockets.
+
+/// The server version whose behaviour is imitated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// Server 0.9.0: every partition keeps request watermarks and a 128-id committed window, so a retried
+    /// `SendMessages` is answered with an empty success and stored once. The default.
+    #[default]
+    Release,
+    /// Server 0.9.0-edge.5, the one that was captured: no duplicate window, a retried `SendMessages` is
+    /// appended again.
+    Edge5,
+}
+
+/// The kernel interface under the broker's sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Driver {
+    /// io_uring where the kernel allows it, epoll otherwise. The default.
+    #[default]
+    Auto,
+    /// io_uring or a start error.
+    IoUring,
+    /// epoll, on any Linux.
+    Epoll,
+}
