@@ -1,3 +1,40 @@
-//! Placeholder.
+//! ringmain: a producer engine for Apache Iggy on Linux's io_uring.
+//!
+//! One pinned thread and one ring a shard, batches built in place in registered memory, many requests in flight for
+//! each partition, and one answer for every record.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use ringmain::{Engine, Record};
+//!
+//! let engine = Engine::builder().server("iggy://iggy:iggy@127.0.0.1:8090").build()?;
+//! let producer = engine.producer("sensors", "readings").create_if_missing(4).build()?;
+//! let receipt = producer.send(Record::new("21.5 C"))?;
+//! println!("{}", receipt.wait());
+//! println!("{}", engine.close(Duration::from_secs(10)).account);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod call;
+mod engine;
+mod error;
+pub mod limits;
+pub mod memory;
+mod outcome;
+mod partitioner;
+mod producer;
+mod receipt;
+mod record;
 pub mod server_url;
+mod stats;
+
+pub use call::{Call, CallReply, Polled, PolledRecord, TopicInfo};
+pub use engine::{CloseReport, Engine, EngineBuilder, IntoServerUrl, WritePath};
+pub use error::{BuildError, CallError, Refused, RefusedBatch, SendError};
+pub use outcome::{Account, NotSentReason, Outcome};
+pub use partitioner::{Partitioner, Partitioning};
+pub use producer::{Ordering, Producer, ProducerBuilder, Purged};
+pub use receipt::{Receipt, Receipts};
+pub use record::Record;
+pub use server_url::ServerUrl;
+pub use stats::Stats;

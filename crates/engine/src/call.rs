@@ -1,0 +1,85 @@
+//! Control calls: any operation of the protocol with a raw body, its reply as received.
+//!
+//! Describes calls; sending them is the shard's job. A call's body and reply are owned bytes, outside the registered
+//! memory and the memory cap: calls are rare.
+
+use bytes::Bytes;
+
+/// One call to the server. The typed calls of [`Engine`](crate::Engine) build these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The operation byte of the header, 1..=162 as the protocol lists them.
+    pub operation: u8,
+    /// The command code: needed for operation 2 (non-replicated), ignored otherwise.
+    pub code: u32,
+    /// The request body, at most 64 MiB less the header.
+    pub body: Bytes,
+}
+
+impl Call {
+    /// A non-replicated call (a read) with this command code.
+    #[must_use]
+    pub fn read(code: u32, body: impl Into<Bytes>) -> Self {
+        Self {
+            operation: 2,
+            code,
+            body: body.into(),
+        }
+    }
+
+    /// A replicated call: its operation alone says what it is.
+    #[must_use]
+    pub fn replicated(operation: u8, body: impl Into<Bytes>) -> Self {
+        Self {
+            operation,
+            code: 0,
+            body: body.into(),
+        }
+    }
+}
+
+/// The reply to a [`Call`] that the server did not refuse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallReply {
+    /// The body after the result section, where the operation has one.
+    pub body: Bytes,
+}
+
+/// What the server knows of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicInfo {
+    /// The server's number of the stream.
+    pub stream_id: u32,
+    /// The server's number of the topic.
+    pub topic_id: u32,
+    /// How many partitions it has, numbered from 0.
+    pub partitions_count: u32,
+    /// How many records are in it.
+    pub messages_count: u64,
+}
+
+/// Records read back from one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Polled {
+    /// The partition.
+    pub partition: u32,
+    /// The partition's latest offset.
+    pub current_offset: u64,
+    /// The records, by rising offset.
+    pub records: Vec<PolledRecord>,
+}
+
+/// One record as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolledRecord {
+    /// Its offset.
+    pub offset: u64,
+    /// Its id.
+    pub id: u128,
+    /// When the producer says it came to be, in microseconds since the Unix epoch.
+    pub origin_timestamp_us: u64,
+    /// The payload.
+    pub payload: Bytes,
+    /// The encoded user headers, empty when there are none.
+    pub user_headers: Bytes,
+}

@@ -1,0 +1,242 @@
+//! Every error the public API returns: what happened, whose fault it is, what to do.
+//!
+//! Holds no logic. Errors about a record's fate are not here: those are [`Outcome`](crate::Outcome)s.
+
+use crate::record::Record;
+use crate::server_url::ServerUrlError;
+
+/// Why an engine or a producer could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The caller's fault: an option is out of its range.
+    #[error("{option} is {found}, allowed is {min} to {max}: correct the configuration")]
+    OutOfRange {
+        /// The builder method.
+        option: &'static str,
+        /// The value given.
+        found: u64,
+        /// The smallest allowed.
+        min: u64,
+        /// The largest allowed.
+        max: u64,
+    },
+    /// The caller's fault: two options contradict each other.
+    #[error("{option} contradicts {other}: {why}")]
+    Contradiction {
+        /// One builder method.
+        option: &'static str,
+        /// The other.
+        other: &'static str,
+        /// What they would have to be.
+        why: &'static str,
+    },
+    /// The caller's fault: no server was named.
+    #[error("no server was given: call server(\"iggy://user:password@host:port\")")]
+    ServerMissing,
+    /// The caller's fault: the server URL cannot be read.
+    #[error(transparent)]
+    ServerUrl(#[from] ServerUrlError),
+    /// The caller's fault: a stream or topic name must be 1 to 255 bytes.
+    #[error("the {what} name has {bytes} bytes, the protocol allows 1 to 255: use another name")]
+    NameLength {
+        /// `stream` or `topic`.
+        what: &'static str,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The environment's fault: a host name could not be resolved.
+    #[error("cannot resolve {host}: {source}; check the name and the resolver")]
+    Resolve {
+        /// The host as given.
+        host: String,
+        /// What the resolver said.
+        source: std::io::Error,
+    },
+    /// The environment's fault: the kernel refused the ring, the memory or the thread.
+    #[error("{0}")]
+    Setup(String),
+    /// No login was possible within the time given.
+    #[error("cannot reach the server: {0}")]
+    Connect(String),
+    /// The caller's fault: the stream or topic does not exist and `create_if_missing` was not asked for.
+    #[error("{stream}/{topic} does not exist: create it, or call create_if_missing(partitions)")]
+    TopicMissing {
+        /// The stream as given.
+        stream: String,
+        /// The topic as given.
+        topic: String,
+    },
+    /// Another producer of this engine sends to the same topic with another window or ordering.
+    #[error(
+        "another producer of this engine sends to the same topic with window {window} and {ordering} ordering: \
+         a partition has one window, use the same settings or another engine"
+    )]
+    WindowShared {
+        /// The window in force, in requests.
+        window: u32,
+        /// The ordering in force.
+        ordering: &'static str,
+    },
+    /// A call to the server failed while building.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// Why a record was not accepted. It is not in the account; nothing was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// `try_send` found no memory free. Try again, or use `send`.
+    #[error("the engine's memory is full: wait with send, or raise memory_bytes_max")]
+    Full,
+    /// The deadline given to `send_deadline` passed while waiting for memory.
+    #[error("no memory became free by the deadline: the server is slower than the application")]
+    DeadlineOver,
+    /// The caller's fault: the producer or its engine is closed.
+    #[error("the producer is closed: build a new one")]
+    Closed,
+    /// The engine's thread ended; nothing can be sent any more.
+    #[error("the engine's thread has ended, its last words are in the log: build a new engine")]
+    EngineFailed,
+    /// The caller's fault: the payload is larger than the protocol or the memory cap allows.
+    #[error(
+        "the payload has {bytes} bytes, the largest possible is {max}: split it, or raise memory_bytes_max"
+    )]
+    PayloadTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The largest this engine takes.
+        max: usize,
+    },
+    /// The caller's fault: the user headers are longer than the protocol allows, or are not encoded user headers.
+    #[error(
+        "the user headers ({bytes} bytes) are not valid or longer than 100000 bytes: encode them anew"
+    )]
+    UserHeaders {
+        /// Their size.
+        bytes: usize,
+    },
+    /// The caller's fault: partitioning by key needs a key of 1 to 255 bytes.
+    #[error("the key has {bytes} bytes, partitioning by key needs 1 to 255")]
+    Key {
+        /// Its size, 0 when there is none.
+        bytes: usize,
+    },
+    /// The caller's fault: the partition does not exist.
+    #[error("partition {partition} does not exist, the topic has {count}")]
+    Partition {
+        /// The partition asked for.
+        partition: u32,
+        /// How many there are, from 0.
+        count: u32,
+    },
+    /// The caller's fault: a blocking call from inside a receipt's callback.
+    #[error("a callback must not block: use try_send there")]
+    InsideCallback,
+}
+
+/// A record that was not accepted, with the reason.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Refused {
+    /// Why.
+    pub error: SendError,
+    /// The record, as it was given.
+    pub record: Record,
+}
+
+/// A batch of which only a part was accepted.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}; {} records were accepted before it", accepted.len())]
+pub struct RefusedBatch {
+    /// Why the first refused record was refused.
+    pub error: SendError,
+    /// The first refused record; those after it were not looked at.
+    pub record: Record,
+    /// Receipts of the records before it.
+    pub accepted: crate::receipt::Receipts,
+}
+
+/// Why a call to the server has no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// No reply within the time given. A call that changes something may have been carried out.
+    #[error(
+        "no reply to {operation} within {waited_us} us: the server is down, unreachable or stalled"
+    )]
+    Timeout {
+        /// The protocol's name of the operation.
+        operation: &'static str,
+        /// How long it was waited for.
+        waited_us: u64,
+    },
+    /// The server refused.
+    #[error("the server refused {operation} with code {code}{}", explain(*code))]
+    Refused {
+        /// The protocol's name of the operation.
+        operation: &'static str,
+        /// The server's code.
+        code: u32,
+    },
+    /// The login was refused, so no call can be made.
+    #[error("the login was refused: {0}")]
+    Login(String),
+    /// The connection was lost while the call was out, and it must not be repeated blindly.
+    #[error("the connection was lost during {operation}: it may have been carried out")]
+    Lost {
+        /// The protocol's name of the operation.
+        operation: &'static str,
+    },
+    /// The caller's fault: the engine is closed.
+    #[error("the engine is closed: build a new one")]
+    Closed,
+    /// The caller's fault: the body is larger than a frame may be.
+    #[error("the body has {bytes} bytes, the largest possible is {max}")]
+    BodyTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The largest possible.
+        max: usize,
+    },
+    /// Too many calls are waiting.
+    #[error("{max} calls are already waiting: wait for one to end")]
+    Busy {
+        /// The limit.
+        max: usize,
+    },
+    /// The caller's fault: a name, an identifier or a parameter cannot be encoded.
+    #[error("{operation} cannot be encoded: {why}")]
+    Encode {
+        /// The protocol's name of the operation.
+        operation: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// The server's fault: the reply cannot be decoded.
+    #[error("the reply to {operation} cannot be decoded: {why}")]
+    Decode {
+        /// The protocol's name of the operation.
+        operation: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// A few words for the codes that users meet.
+fn explain(code: u32) -> &'static str {
+    match code {
+        5 => " (not available on this server)",
+        20 | 1009 | 1010 | 2010 | 2011 | 3007 => " (no such stream, topic or partition)",
+        40 => " (not logged in)",
+        41 => " (not allowed for this user)",
+        42 => " (wrong user name or password)",
+        57 => " (outcome unknown, the server could not commit in time)",
+        58 => " (not admitted, try again)",
+        59 => " (already applied)",
+        1012 => " (the stream exists)",
+        2013 => " (the topic exists)",
+        _ => "",
+    }
+}

@@ -1,0 +1,89 @@
+//! Every limit and default of the engine's application side: what it costs and why this value.
+//!
+//! Relations between them are proved at compile time, so a change that breaks one does not build.
+
+/// Shards of one engine. A shard is a thread that wants a core of its own; more than this is a mistake.
+pub const SHARDS_MAX: u16 = 64;
+
+/// Connections of one engine, all shards together. Each is a session on the server (of 8192) and holds a header slab
+/// of [`REQUESTS_MAX`] entries of 256 bytes: 64 KiB.
+pub const CONNECTIONS_MAX: u16 = 256;
+
+/// Requests one connection may have handed to it and not answered: 32 a partition at most, and a connection serves
+/// several partitions.
+pub const REQUESTS_MAX: u32 = 256;
+
+/// The window of a partition: its default, and the ceiling above which the server drops requests in silence.
+pub const WINDOW_REQUESTS_DEFAULT: u32 = 8;
+/// See [`WINDOW_REQUESTS_DEFAULT`].
+pub const WINDOW_REQUESTS_MAX: u32 = 32;
+
+/// Bytes of a slot by default: the body of one request of copied records. 256 KiB amortises a request's fixed cost over
+/// 250 records of 1000 bytes, and fits the second-level cache, so that the kernel's copy reads what was just written.
+pub const SLOT_BYTES_DEFAULT: u32 = 256 * 1024;
+/// The smallest slot: request metadata (up to 784 bytes with the longest names), a batch header and a small record.
+pub const SLOT_BYTES_MIN: u32 = 4 * 1024;
+/// The largest slot. Larger records travel by reference, so a larger slot would only waste memory.
+pub const SLOT_BYTES_MAX: u32 = 16 * 1024 * 1024;
+
+/// Memory an engine may hold from accept to receipt, by default: half in slots, half for records by reference, so that
+/// the largest record of the protocol (64,000,000 bytes) is possible without configuration.
+pub const MEMORY_BYTES_DEFAULT: u64 = 128 * 1024 * 1024;
+/// The least memory: eight of the smallest slots a shard and as much by reference.
+pub const MEMORY_BYTES_MIN: u64 = 64 * 1024;
+/// The most memory: past this a number is a mistake of units.
+pub const MEMORY_BYTES_MAX: u64 = 1 << 40;
+
+/// Slots a shard needs to make progress: one filling, one on the wire, and the same for a second lane.
+pub const SHARD_SLOTS_MIN: u64 = 4;
+
+/// Records up to this size are copied into a slot, larger ones travel by reference. A copy and a checksum in one pass
+/// cost little more than the checksum alone while the payload fits the cache; past this size the copy evicts more than
+/// it saves.
+pub const COPY_BYTES_DEFAULT: u32 = 32 * 1024;
+
+/// The largest payload of the protocol.
+pub const PAYLOAD_BYTES_MAX: usize = 64_000_000;
+/// The longest user headers of the protocol.
+pub const USER_HEADERS_BYTES_MAX: usize = 100_000;
+
+/// Silence after which a request is resent.
+pub const REQUEST_TIMEOUT_US_DEFAULT: u64 = 5_000_000;
+/// Time from acceptance after which a record gets its answer whatever happens.
+pub const DELIVERY_TIMEOUT_US_DEFAULT: u64 = 120_000_000;
+/// The shortest timeout: below this every request would be resent before a healthy server answers.
+pub const TIMEOUT_US_MIN: u64 = 1_000;
+/// The longest timeout or interval: a day.
+pub const TIMEOUT_US_MAX: u64 = 86_400_000_000;
+
+/// The longest linger. A batch spans at most 71 minutes by the protocol; a minute is already a mistake.
+pub const LINGER_US_MAX: u64 = 60_000_000;
+
+/// How often the partition count of a topic is asked for again.
+pub const PARTITIONS_REFRESH_US_DEFAULT: u64 = 60_000_000;
+
+/// Records of one batch by default and at most: the protocol's count is a `u32`, a slot of the smallest records holds
+/// fewer than this.
+pub const BATCH_RECORDS_MAX: u32 = 1 << 20;
+
+/// Control calls one engine may have waiting at once. Each holds its body.
+pub const CALLS_MAX: usize = 64;
+
+/// Partitions of a topic that a producer may address. Each lane costs about 2 KiB.
+pub const PARTITIONS_MAX: u32 = 100_000;
+
+const _: () = {
+    assert!(WINDOW_REQUESTS_DEFAULT <= WINDOW_REQUESTS_MAX);
+    assert!(
+        WINDOW_REQUESTS_MAX <= REQUESTS_MAX,
+        "a full window of one partition fits a connection"
+    );
+    assert!(SLOT_BYTES_MIN <= SLOT_BYTES_DEFAULT && SLOT_BYTES_DEFAULT <= SLOT_BYTES_MAX);
+    assert!(
+        COPY_BYTES_DEFAULT < SLOT_BYTES_DEFAULT,
+        "a copied record fits a slot"
+    );
+    assert!(MEMORY_BYTES_DEFAULT / 2 >= PAYLOAD_BYTES_MAX as u64 + USER_HEADERS_BYTES_MAX as u64);
+    assert!(MEMORY_BYTES_MIN / 2 >= SHARD_SLOTS_MIN * SLOT_BYTES_MIN as u64);
+    assert!(REQUEST_TIMEOUT_US_DEFAULT < DELIVERY_TIMEOUT_US_DEFAULT);
+};
