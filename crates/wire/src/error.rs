@@ -1,92 +1,127 @@
-//! What a decoder says about bytes it refuses: which field, where, what was found, what was expected.
+//! The one error of encodings: what was found, where, and what would have been right.
 //!
-//! Does not say what to do: the caller knows whether the bytes came from a peer, a file or its own code. Holds no
-//! copy of the input and allocates nothing, so refusing hostile input costs nothing.
+//! Every variant carries the name of a field and the byte it starts at, counted from the start of the slice the
+//! decoder was given, so that a hex dump and an error message can be laid side by side. Decoding errors are the
+//! peer's fault; [`WireError::Room`] is the caller's. Values built through the constructors of this crate always
+//! encode. Errors are `Copy` and never allocate.
 
-/// Why bytes were refused, at one field of one structure.
-///
-/// `offset` counts from the first byte of the slice that was handed to the decoder that returned the error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{field} at byte {offset}: {fault}")]
-pub struct WireError {
-    /// The protocol's own name of the field, for example `batch_length`.
-    pub field: &'static str,
-    /// Where the field starts in the decoder's input, in bytes.
-    pub offset: usize,
-    /// What was found there, and what would have been right.
-    pub fault: Fault,
-}
+use crate::header::HeaderError;
 
-/// The kinds of fault; each carries what was found and what was expected.
+/// Why bytes are not a value of this protocol, or do not fit where they should go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Fault {
-    /// The input ends before the field does.
-    #[error("needs {needed} bytes, {available} are there")]
+pub enum WireError {
+    /// The slice ends inside the field. Peer's fault, or the caller cut the slice short.
+    #[error("{field} at byte {offset}: {needed} bytes needed, {found} left")]
     Truncated {
-        /// Bytes the field occupies.
+        /// The field that does not fit.
+        field: &'static str,
+        /// Where it starts.
+        offset: usize,
+        /// Bytes it needs.
         needed: usize,
-        /// Bytes from the field's start to the end of the input.
-        available: usize,
+        /// Bytes that are left.
+        found: usize,
     },
-    /// Bytes remain after the last field of a structure that must fill its input.
-    #[error("{count} bytes follow the end of the structure")]
-    Trailing {
-        /// How many.
-        count: usize,
-    },
-    /// A number outside the range that the protocol allows.
-    #[error("found {found}, allowed is {min} to {max}")]
+    /// A number lies outside its range: a length, a count, a version component, a flag.
+    #[error("{field} at byte {offset}: found {found}, allowed are {min} to {max}")]
     OutOfRange {
-        /// The number in the input.
+        /// The field.
+        field: &'static str,
+        /// Where it starts.
+        offset: usize,
+        /// The number found.
         found: u64,
-        /// The smallest allowed.
+        /// Smallest number allowed.
         min: u64,
-        /// The largest allowed.
+        /// Largest number allowed.
         max: u64,
     },
-    /// A number that disagrees with another part of the same input.
-    #[error("found {found}, the rest of the input says {expected}")]
-    Mismatch {
-        /// The number in the input.
+    /// A discriminant names no kind that exists.
+    #[error("{field} at byte {offset}: found {found}, which is no known kind")]
+    UnknownKind {
+        /// The field.
+        field: &'static str,
+        /// Where it is.
+        offset: usize,
+        /// The discriminant found.
         found: u64,
-        /// What the rest of the input makes it.
-        expected: u64,
     },
-    /// A byte that must be zero is not.
-    #[error("reserved byte is {found:#04x}, must be zero")]
-    NotZero {
-        /// The first byte that is not zero.
+    /// A value disagrees with what the rest of the bytes say it must be: reserved bytes, a checksum, a count, a
+    /// length that is stated twice.
+    #[error("{field} at byte {offset}: found {found:#x}, expected {expected:#x}")]
+    Mismatch {
+        /// The field.
+        field: &'static str,
+        /// Where it starts.
+        offset: usize,
+        /// The value found.
+        found: u128,
+        /// The only value that is right here.
+        expected: u128,
+    },
+    /// Text is not UTF-8.
+    #[error("{field} at byte {offset}: byte {found:#04x} is not valid UTF-8")]
+    InvalidUtf8 {
+        /// The field.
+        field: &'static str,
+        /// The first byte that is wrong, not the start of the text.
+        offset: usize,
+        /// That byte.
         found: u8,
     },
-    /// Bytes that must be UTF-8 are not.
-    #[error("not valid UTF-8")]
-    NotUtf8,
-    /// A stored checksum is not the checksum of the bytes it covers.
-    #[error("stored checksum {stored:#018x}, computed {computed:#018x}")]
-    Checksum {
-        /// The checksum in the input.
-        stored: u64,
-        /// The checksum of the bytes it covers.
-        computed: u64,
+    /// A key occurs twice where keys are unique.
+    #[error("{field} at byte {offset}: repeats the key at byte {found}")]
+    Duplicate {
+        /// The field.
+        field: &'static str,
+        /// Where the second one starts.
+        offset: usize,
+        /// Where the first one starts.
+        found: usize,
     },
+    /// Bytes follow where the value has ended.
+    #[error("{field} ends at byte {offset}: {found} bytes follow")]
+    Trailing {
+        /// The value that was complete.
+        field: &'static str,
+        /// Where it ended.
+        offset: usize,
+        /// Bytes that follow.
+        found: usize,
+    },
+    /// The caller's buffer is too small to encode into. Nothing was written.
+    #[error("{field} encodes to {needed} bytes, the buffer has {found}")]
+    Room {
+        /// The value to encode.
+        field: &'static str,
+        /// Its encoded length.
+        needed: usize,
+        /// Length of the buffer.
+        found: usize,
+    },
+    /// A header breaks its rules.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
 }
 
 impl WireError {
-    /// An error about `field`, which starts at `offset` of the decoder's input.
+    /// The same error, seen from a slice that starts `bytes` earlier: for decoders that hand a part of their slice
+    /// to another decoder.
     #[must_use]
-    pub const fn new(field: &'static str, offset: usize, fault: Fault) -> Self {
-        Self {
-            field,
-            offset,
-            fault,
+    pub fn shifted(mut self, bytes: usize) -> Self {
+        match &mut self {
+            Self::Truncated { offset, .. }
+            | Self::OutOfRange { offset, .. }
+            | Self::UnknownKind { offset, .. }
+            | Self::Mismatch { offset, .. }
+            | Self::InvalidUtf8 { offset, .. }
+            | Self::Trailing { offset, .. } => *offset += bytes,
+            Self::Duplicate { offset, found, .. } => {
+                *offset += bytes;
+                *found += bytes;
+            }
+            Self::Room { .. } | Self::Header(_) => {}
         }
-    }
-
-    /// The same error seen from a structure that starts `bytes` before the decoder's input did.
-    #[must_use]
-    pub const fn shifted(mut self, bytes: usize) -> Self {
-        self.offset = self.offset.saturating_add(bytes);
         self
     }
 }
