@@ -4,6 +4,19 @@
 //! caller gives; no decoder allocates from a length that it has not bounded, and no input makes one panic.
 #![forbid(unsafe_code)]
 
+pub mod code;
+pub mod codec;
 mod error;
+pub mod eviction;
+pub mod frame;
+pub mod hash;
+pub mod header;
+pub mod operation;
+pub mod result;
+pub mod version;
 
-pub use error::{Fault, WireError};
+pub use code::{CodeClass, ErrorCode};
+pub use error::WireError;
+pub use eviction::EvictionReason;
+pub use operation::{CommandCode, Operation, Plane};
+pub use version::ProtocolVersion;
