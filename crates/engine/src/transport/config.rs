@@ -1,0 +1,158 @@
+//! What a transport can be told: limits, write path, features, socket options.
+//!
+//! Every kernel feature names the release that brought it and can be switched off, so that each fallback is
+//! tested on one kernel.
+
+use std::time::Duration;
+
+/// Most connections of one transport.
+pub const CONNECTIONS_MAX: u16 = 1024;
+/// Most pieces one write may gather, and therefore the size of each connection's preallocated table. At 52
+/// bytes a piece, the default of 1024 costs 52 KiB a connection.
+pub const WRITE_PIECES_MAX: u32 = 65_536;
+
+/// How frames reach the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum WritePath {
+    /// Whatever the kernel has, decided by measurement while the first writes are carried.
+    #[default]
+    Auto,
+    /// Vectored write from the registered arena: no copy of the page tables' work per write. Linux 6.15.
+    WritevFixed,
+    /// `sendmsg`: every kernel.
+    SendMsg,
+    /// Zero-copy `sendmsg`, from the registered arena where the kernel can (6.15), otherwise from pinned pages
+    /// (6.1). Memory is free only after the kernel's notification.
+    SendZc,
+}
+
+/// Number of concrete write paths, the length of every table indexed by [`CarriedBy`].
+pub const WRITE_PATHS: usize = 3;
+
+/// The concrete path a write took. Index of the tables in [`TransportStats`](super::TransportStats).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum CarriedBy {
+    /// [`WritePath::WritevFixed`].
+    WritevFixed = 0,
+    /// [`WritePath::SendMsg`].
+    SendMsg = 1,
+    /// [`WritePath::SendZc`].
+    SendZc = 2,
+}
+
+impl CarriedBy {
+    /// Every path, in the order of its index.
+    pub const ALL: [Self; WRITE_PATHS] = [Self::WritevFixed, Self::SendMsg, Self::SendZc];
+
+    /// The name used in statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WritevFixed => "writev_fixed",
+            Self::SendMsg => "sendmsg",
+            Self::SendZc => "send_zc",
+        }
+    }
+}
+
+/// Kernel features that may be used. All are on by default; one that the kernel lacks is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// Ring with a single submitter. Linux 6.0. Without it the kernel locks on every submission.
+    pub single_issuer: bool,
+    /// Completion work runs only when we ask for completions, never in between. Linux 6.1; needs
+    /// `single_issuer`. Without it the kernel interrupts the shard for each completion.
+    pub defer_taskrun: bool,
+    /// The arena is registered as a fixed buffer. Linux 5.1; bounded by the locked-memory limit for
+    /// unprivileged users. Without it every write pins or copies through user addresses.
+    pub registered_arena: bool,
+    /// One receive request delivers many completions, into a ring of provided buffers. Linux 6.0 (the buffer
+    /// ring 5.19). Without it each receive is submitted anew into the connection's own buffer.
+    pub multishot_recv: bool,
+    /// Vectored operations on registered buffers. Linux 6.15. Without it `WritevFixed` is not available and
+    /// `SendZc` pins pages for each write.
+    pub vectored_fixed: bool,
+    /// Zero-copy `sendmsg`. Linux 6.1.
+    pub send_zc: bool,
+    /// The kernel continues a short `sendmsg` by itself (`MSG_WAITALL` for sends, Linux 6.0). Without it, and
+    /// always on `WritevFixed`, each short write comes back and is resumed from here.
+    pub send_wait_all: bool,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Self {
+            single_issuer: true,
+            defer_taskrun: true,
+            registered_arena: true,
+            multishot_recv: true,
+            vectored_fixed: true,
+            send_zc: true,
+            send_wait_all: true,
+        }
+    }
+}
+
+/// Limits and choices of one transport. Everything is allocated by these when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransportConfig {
+    /// Connections that can exist at a time, 1 to [`CONNECTIONS_MAX`]. Default 64.
+    pub connections_max: u16,
+    /// Pieces that one write may gather, 2 to [`WRITE_PIECES_MAX`]. Default 1024. More than the kernel takes at
+    /// once (1024) are sent in several operations.
+    pub write_pieces_max: u32,
+    /// How frames reach the socket. Default [`WritePath::Auto`].
+    pub write_path: WritePath,
+    /// Writes of [`WritePath::Auto`] below this many bytes are never tried with zero copy, whose fixed cost
+    /// they cannot earn back. Default 32 KiB.
+    pub zero_copy_bytes_min: u32,
+    /// Kernel features that may be used.
+    pub features: Features,
+    /// How long [`wait`](super::Transport::wait) spins on the completion queue before it sleeps. Default 0:
+    /// sleep at once. For hosts where latency is worth a core.
+    pub busy_poll_us: u32,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        Self {
+            connections_max: 64,
+            write_pieces_max: 1024,
+            write_path: WritePath::Auto,
+            zero_copy_bytes_min: 32 * 1024,
+            features: Features::default(),
+            busy_poll_us: 0,
+        }
+    }
+}
+
+/// Options of a connection's socket, set before it connects. `TCP_NODELAY` is always on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// How long sent bytes may stay unacknowledged, and a connect unanswered, before the kernel gives the
+    /// connection up (`TCP_USER_TIMEOUT`). `None` leaves the kernel's many minutes. Default 30 s.
+    pub user_timeout: Option<Duration>,
+    /// Idle time before the first keepalive probe (`TCP_KEEPIDLE`); `None` sends none. Default 15 s.
+    pub keepalive_idle: Option<Duration>,
+    /// Time between probes (`TCP_KEEPINTVL`). Default 5 s.
+    pub keepalive_interval: Duration,
+    /// Unanswered probes until the connection is given up (`TCP_KEEPCNT`). Default 3.
+    pub keepalive_probes: u8,
+    /// Kernel send buffer (`SO_SNDBUF`; the kernel doubles it). `None`, the default, lets the kernel tune it.
+    pub send_buffer_bytes: Option<u32>,
+    /// Kernel receive buffer (`SO_RCVBUF`), likewise.
+    pub recv_buffer_bytes: Option<u32>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        Self {
+            user_timeout: Some(Duration::from_secs(30)),
+            keepalive_idle: Some(Duration::from_secs(15)),
+            keepalive_interval: Duration::from_secs(5),
+            keepalive_probes: 3,
+            send_buffer_bytes: None,
+            recv_buffer_bytes: None,
+        }
+    }
+}

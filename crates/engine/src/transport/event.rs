@@ -1,0 +1,150 @@
+//! What a transport tells its driver, and the classes of errno it maps the kernel's answers to.
+//!
+//! Pure: the tables here are the reactions to every errno of every socket operation.
+
+use std::fmt;
+use std::io;
+
+/// A connection of one transport: dense index below `connections_max`, chosen by the driver. Free for a new
+/// [`connect`](super::Transport::connect) after its `ConnectFailed` or `Closed` event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnIndex(pub u16);
+
+impl fmt::Display for ConnIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One thing that happened. Events of one connection come in the order in which it happened.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The connection stands; writes are possible and received bytes will follow.
+    Connected {
+        /// The connection.
+        conn: ConnIndex,
+    },
+    /// The connection could not be made. Nothing of it is in flight; the index is free.
+    ConnectFailed {
+        /// The connection.
+        conn: ConnIndex,
+        /// Why.
+        cause: LostCause,
+    },
+    /// Bytes from the peer, in stream order, cut anywhere. Never empty.
+    Received {
+        /// The connection.
+        conn: ConnIndex,
+        /// The bytes, valid until the next call to the transport.
+        bytes: &'a [u8],
+    },
+    /// The write handed over last is done: its last byte is with the kernel, and the kernel no longer reads any
+    /// of its memory. The connection can take the next one.
+    WriteDone {
+        /// The connection.
+        conn: ConnIndex,
+    },
+    /// The connection is gone. Nothing of it is in flight in either direction: slots, headers and `Bytes` of an
+    /// unfinished write are free. The index is free.
+    Closed {
+        /// The connection.
+        conn: ConnIndex,
+        /// Why.
+        cause: LostCause,
+        /// `Some` exactly when a write was unfinished: how many of its bytes the kernel had taken. Frames that
+        /// begin behind them never left this host.
+        write_progress_bytes: Option<u64>,
+    },
+    /// Another thread called [`WakeHandle::wake`](super::WakeHandle::wake) since the last `wait`.
+    Woken,
+}
+
+/// Why a connection could not be made, or was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostCause {
+    /// We closed it.
+    Local,
+    /// The peer ended its stream in an orderly way.
+    PeerClosed,
+    /// The peer reset the connection, or its host did.
+    PeerReset,
+    /// Nobody listens at the address.
+    Refused,
+    /// Nothing came back in time: connect, user timeout or keepalive.
+    TimedOut,
+    /// There is no way to the address (no route, network or host down).
+    Unreachable(Errno),
+    /// A local rule forbids the traffic (firewall, seccomp, cgroup): the environment's fault.
+    Forbidden(Errno),
+    /// This host ran out of something: descriptors, ports, kernel memory.
+    Exhausted(Errno),
+    /// An errno that these operations should not give here. Carried so that it is seen.
+    Unexpected(Errno),
+}
+
+impl LostCause {
+    /// Class of an errno of connect, send or receive. Every errno these calls document has its own arm.
+    pub(crate) fn of(errno: Errno) -> Self {
+        match errno.0 {
+            libc::ECONNREFUSED => Self::Refused,
+            libc::ECONNRESET
+            | libc::EPIPE
+            | libc::ECONNABORTED
+            | libc::ENOTCONN
+            | libc::ESHUTDOWN => Self::PeerReset,
+            libc::ETIMEDOUT => Self::TimedOut,
+            libc::EHOSTUNREACH
+            | libc::ENETUNREACH
+            | libc::EHOSTDOWN
+            | libc::ENETDOWN
+            | libc::ENONET => Self::Unreachable(errno),
+            libc::EACCES | libc::EPERM => Self::Forbidden(errno),
+            libc::EADDRNOTAVAIL
+            | libc::EADDRINUSE
+            | libc::ENOMEM
+            | libc::ENOBUFS
+            | libc::EMFILE
+            | libc::ENFILE => Self::Exhausted(errno),
+            _ => Self::Unexpected(errno),
+        }
+    }
+}
+
+impl fmt::Display for LostCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("closed by us"),
+            Self::PeerClosed => f.write_str("the server closed the connection"),
+            Self::PeerReset => f.write_str("the server reset the connection"),
+            Self::Refused => f.write_str("connection refused: nobody listens at this address"),
+            Self::TimedOut => f.write_str("the server did not answer in time"),
+            Self::Unreachable(errno) => write!(f, "the server cannot be reached: {errno}"),
+            Self::Forbidden(errno) => write!(f, "a local rule forbids the connection: {errno}"),
+            Self::Exhausted(errno) => write!(f, "this host ran out of a resource: {errno}"),
+            Self::Unexpected(errno) => write!(f, "unexpected error of the kernel: {errno}"),
+        }
+    }
+}
+
+/// An error number of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// The number of an [`io::Error`], 0 when it has none.
+    pub(crate) fn of(error: &io::Error) -> Self {
+        Self(error.raw_os_error().unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        io::Error::from_raw_os_error(self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Errno({self})")
+    }
+}

@@ -1,0 +1,149 @@
+//! Waking the shard from other threads, without a lost wake-up and without a system call while it is awake.
+//!
+//! ```text
+//!            wake: no system call                wake: writes the eventfd
+//!   AWAKE ------------------------> NOTIFIED <---------------------------- SLEEPING
+//!     ^                               |                                       ^
+//!     '------- wait takes the note ---'          AWAKE --- wait sleeps -------'
+//! ```
+//!
+//! A waker first publishes its work (a queue push), then swaps the state to `NOTIFIED`. The shard swaps it back
+//! to `AWAKE` before it looks at the queues. Both are read-modify-writes of one atomic, so one of them is first:
+//! either the shard sees the work, or the waker sees that the shard went to sleep and writes the eventfd.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const AWAKE: u8 = 0;
+const SLEEPING: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+/// Wakes one transport from any thread. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct WakeHandle {
+    shared: Arc<WakeShared>,
+}
+
+#[derive(Debug)]
+pub(super) struct WakeShared {
+    state: WakeState,
+    eventfd: OwnedFd,
+}
+
+impl WakeHandle {
+    /// Makes the transport's `wait` return, now or when it is called next, with [`Event::Woken`]. Work that was
+    /// published before the call is visible to the shard after that event. Harmless after the transport is gone.
+    ///
+    /// [`Event::Woken`]: super::Event::Woken
+    pub fn wake(&self) {
+        if self.shared.state.notify() {
+            self.shared.signal();
+        }
+    }
+}
+
+impl WakeShared {
+    /// The two ends: handles for others, this for the shard.
+    pub(super) fn new() -> io::Result<Arc<Self>> {
+        // Blocking on purpose: a read of a non-blocking descriptor would come back with EAGAIN instead of
+        // waiting in the ring.
+        // SAFETY: eventfd takes no memory of ours.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and ours alone.
+        let eventfd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Arc::new(Self {
+            state: WakeState::default(),
+            eventfd,
+        }))
+    }
+
+    pub(super) fn handle(self: &Arc<Self>) -> WakeHandle {
+        WakeHandle {
+            shared: Arc::clone(self),
+        }
+    }
+
+    pub(super) fn state(&self) -> &WakeState {
+        &self.state
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.eventfd.as_raw_fd()
+    }
+
+    fn signal(&self) {
+        let one = 1u64.to_ne_bytes();
+        loop {
+            // SAFETY: `one` is eight readable bytes for the length of the call.
+            let written =
+                unsafe { libc::write(self.eventfd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+            if written == one.len() as isize {
+                return;
+            }
+            let error = io::Error::last_os_error();
+            // EAGAIN cannot happen: the descriptor blocks, and at most one signal is outstanding per sleep.
+            assert!(
+                error.kind() == io::ErrorKind::Interrupted,
+                "write to our eventfd: {error}"
+            );
+        }
+    }
+}
+
+/// The state alone: what the two sides agree on, without a descriptor.
+#[derive(Debug, Default)]
+pub(super) struct WakeState(AtomicU8);
+
+impl WakeState {
+    /// A waker's step, after it has published its work. True: the shard sleeps and must be signalled.
+    pub(super) fn notify(&self) -> bool {
+        self.0.swap(NOTIFIED, Ordering::AcqRel) == SLEEPING
+    }
+
+    /// The shard's step before it sleeps. False: somebody woke it since; it must not sleep.
+    pub(super) fn sleep_begin(&self) -> bool {
+        self.0
+            .compare_exchange(AWAKE, SLEEPING, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// The shard's step after it slept, or instead of sleeping. True: somebody woke it since the last call.
+    pub(super) fn take(&self) -> bool {
+        self.0.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
+    }
+
+    /// True when `take` would be, without taking: for the spin loop.
+    pub(super) fn is_notified(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == NOTIFIED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_while_awake_costs_no_signal_and_forbids_the_next_sleep() {
+        let state = WakeState::default();
+        assert!(!state.notify());
+        assert!(!state.notify());
+        assert!(!state.sleep_begin());
+        assert!(state.take());
+        assert!(!state.take());
+        assert!(state.sleep_begin());
+    }
+
+    #[test]
+    fn only_the_first_waker_of_a_sleep_signals() {
+        let state = WakeState::default();
+        assert!(state.sleep_begin());
+        assert!(state.notify());
+        assert!(!state.notify());
+        assert!(state.take());
+    }
+}
