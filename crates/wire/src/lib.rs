@@ -11,12 +11,18 @@ pub mod eviction;
 pub mod frame;
 pub mod hash;
 pub mod header;
+pub mod identifier;
+pub mod name;
 pub mod operation;
+pub mod partitioning;
 pub mod result;
 pub mod version;
 
 pub use code::{CodeClass, ErrorCode};
 pub use error::WireError;
 pub use eviction::EvictionReason;
+pub use identifier::Identifier;
+pub use name::Name;
 pub use operation::{CommandCode, Operation, Plane};
+pub use partitioning::{MessagesKey, Partitioning};
 pub use version::ProtocolVersion;
