@@ -4,6 +4,7 @@
 //! caller gives; no decoder allocates from a length that it has not bounded, and no input makes one panic.
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod code;
 pub mod codec;
 mod error;
@@ -11,18 +12,23 @@ pub mod eviction;
 pub mod frame;
 pub mod hash;
 pub mod header;
+pub mod id;
 pub mod identifier;
 pub mod name;
 pub mod operation;
 pub mod partitioning;
 pub mod result;
+pub mod user_headers;
 pub mod version;
 
+pub use batch::{BatchReader, BatchWriter, RecordParts, SendMessagesRef, SendTarget};
 pub use code::{CodeClass, ErrorCode};
 pub use error::WireError;
 pub use eviction::EvictionReason;
+pub use id::MessageIdGenerator;
 pub use identifier::Identifier;
 pub use name::Name;
 pub use operation::{CommandCode, Operation, Plane};
 pub use partitioning::{MessagesKey, Partitioning};
+pub use user_headers::{HeaderKind, HeaderValue, UserHeaders, UserHeadersWriter};
 pub use version::ProtocolVersion;
