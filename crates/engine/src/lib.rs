@@ -18,6 +18,7 @@
 mod call;
 mod engine;
 mod error;
+mod gate;
 pub mod limits;
 pub mod memory;
 mod outcome;
@@ -25,8 +26,10 @@ mod partitioner;
 mod producer;
 mod receipt;
 mod record;
+pub mod ring;
 pub mod server_url;
 mod stats;
+pub mod transport;
 
 pub use call::{Call, CallReply, Polled, PolledRecord, TopicInfo};
 pub use engine::{CloseReport, Engine, EngineBuilder, IntoServerUrl, WritePath};

@@ -69,8 +69,16 @@ pub const BATCH_RECORDS_MAX: u32 = 1 << 20;
 /// Control calls one engine may have waiting at once. Each holds its body.
 pub const CALLS_MAX: usize = 64;
 
-/// Partitions of a topic that a producer may address. Each lane costs about 2 KiB.
-pub const PARTITIONS_MAX: u32 = 100_000;
+/// Partitions one engine may send to, of all topics together, by default.
+pub const PARTITIONS_ENGINE_DEFAULT: u32 = 1024;
+/// The most partitions of one engine: the protocol crate's ceiling of lanes of one connection.
+pub const PARTITIONS_ENGINE_MAX: u32 = 65_536;
+
+/// Partitions of a new topic: the server's limit.
+pub const PARTITIONS_CREATE_MAX: u32 = 1_000;
+
+/// How long `build` waits for the logins.
+pub const CONNECT_TIMEOUT_US_DEFAULT: u64 = 10_000_000;
 
 const _: () = {
     assert!(WINDOW_REQUESTS_DEFAULT <= WINDOW_REQUESTS_MAX);

@@ -17,6 +17,9 @@ pub struct EngineBuilder {
     slot_bytes: u32,
     write_path: WritePath,
     busy_poll: bool,
+    request_timeout_us: u64,
+    connect_timeout_us: u64,
+    partitions_max: u32,
 }
 
 impl Default for EngineBuilder {
@@ -30,6 +33,9 @@ impl Default for EngineBuilder {
             slot_bytes: limits::SLOT_BYTES_DEFAULT,
             write_path: WritePath::Auto,
             busy_poll: false,
+            request_timeout_us: limits::REQUEST_TIMEOUT_US_DEFAULT,
+            connect_timeout_us: limits::CONNECT_TIMEOUT_US_DEFAULT,
+            partitions_max: limits::PARTITIONS_ENGINE_DEFAULT,
         }
     }
 }
@@ -112,6 +118,26 @@ impl EngineBuilder {
         self
     }
 
+    /// Silence after which a request is sent again, on every connection, 1 ms to a day. Default 5 s.
+    pub fn request_timeout_us(mut self, timeout_us: u64) -> Self {
+        self.request_timeout_us = timeout_us;
+        self
+    }
+
+    /// How long `build` waits for the logins, 1 ms to a day. Default 10 s. It gives up earlier when every address has
+    /// refused the connection or the server has refused the login.
+    pub fn connect_timeout_us(mut self, timeout_us: u64) -> Self {
+        self.connect_timeout_us = timeout_us;
+        self
+    }
+
+    /// Partitions the engine may send to, of all topics together, 1 to 65,536. Default 1024. Each costs about 1 KiB,
+    /// outside `memory_bytes_max`.
+    pub fn partitions_max(mut self, partitions: u32) -> Self {
+        self.partitions_max = partitions;
+        self
+    }
+
     /// Checks the configuration, maps and registers the memory, starts the shards and logs in on every connection.
     ///
     /// # Errors
@@ -119,6 +145,9 @@ impl EngineBuilder {
     /// or a thread, or the server cannot be reached.
     pub fn build(self) -> Result<Engine, BuildError> {
         let _ = (
+            self.request_timeout_us,
+            self.connect_timeout_us,
+            self.partitions_max,
             &self.cores,
             self.write_path,
             self.busy_poll,

@@ -19,7 +19,6 @@ pub struct ProducerBuilder {
     batch_records_max: u32,
     copy_bytes_max: Option<u32>,
     linger_us: u64,
-    request_timeout_us: u64,
     delivery_timeout_us: u64,
     partitions_refresh_us: u64,
     create_partitions: Option<u32>,
@@ -38,7 +37,6 @@ impl ProducerBuilder {
             batch_records_max: limits::BATCH_RECORDS_MAX,
             copy_bytes_max: None,
             linger_us: 0,
-            request_timeout_us: limits::REQUEST_TIMEOUT_US_DEFAULT,
             delivery_timeout_us: limits::DELIVERY_TIMEOUT_US_DEFAULT,
             partitions_refresh_us: limits::PARTITIONS_REFRESH_US_DEFAULT,
             create_partitions: None,
@@ -89,12 +87,6 @@ impl ProducerBuilder {
         self
     }
 
-    /// Silence after which a request is sent again, 1 ms to a day. Default 5 s.
-    pub fn request_timeout_us(mut self, timeout_us: u64) -> Self {
-        self.request_timeout_us = timeout_us;
-        self
-    }
-
     /// Time from acceptance by which every record has its answer, 1 ms to a day. Default 120 s.
     pub fn delivery_timeout_us(mut self, timeout_us: u64) -> Self {
         self.delivery_timeout_us = timeout_us;
@@ -128,7 +120,6 @@ impl ProducerBuilder {
             self.batch_records_max,
             self.copy_bytes_max,
             self.linger_us,
-            self.request_timeout_us,
             self.delivery_timeout_us,
             self.partitions_refresh_us,
             self.create_partitions,
