@@ -48,6 +48,12 @@ impl Receipt {
         self.cell.outcome(self.index)
     }
 
+    /// True when both records travel in one batch, which resolves as a whole: whoever measures needs one time for both.
+    #[must_use]
+    pub fn same_batch(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.cell, &other.cell)
+    }
+
     /// Blocks until the outcome is known. Every receipt resolves at the latest a little after the producer's delivery
     /// timeout, or when the engine is dropped.
     ///
