@@ -68,12 +68,22 @@ pub trait Encode {
 
 /// A value that can be read back from its wire form, borrowing from it.
 pub trait Decode<'a>: Encode + Sized {
+    /// Reads one value, which errors call `field`, and leaves the reader behind it. Values made of
+    /// several fields name those instead.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`] naming the first field that is wrong.
+    fn read_as(reader: &mut Reader<'a>, field: &'static str) -> Result<Self, WireError>;
+
     /// Reads one value and leaves the reader behind it.
     ///
     /// # Errors
     ///
     /// [`WireError`] naming the first field that is wrong.
-    fn read(reader: &mut Reader<'a>) -> Result<Self, WireError>;
+    fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+        Self::read_as(reader, Self::NAME)
+    }
 
     /// Decodes a value that takes up all of `bytes`.
     ///

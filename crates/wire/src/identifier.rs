@@ -64,25 +64,25 @@ impl Encode for Identifier<'_> {
 }
 
 impl<'a> Decode<'a> for Identifier<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+    fn read_as(reader: &mut Reader<'a>, field: &'static str) -> Result<Self, WireError> {
         let kind_offset = reader.offset();
-        let kind = reader.u8("identifier kind")?;
+        let kind = reader.u8(field)?;
         let length_offset = reader.offset();
-        let length = reader.u8("identifier length")? as usize;
+        let length = reader.u8(field)? as usize;
         match kind {
             KIND_NUMERIC if length != NUMERIC_BYTES => Err(WireError::Mismatch {
-                field: "identifier length",
+                field,
                 offset: length_offset,
                 found: length as u128,
                 expected: NUMERIC_BYTES as u128,
             }),
-            KIND_NUMERIC => Ok(Self::Numeric(reader.u32("identifier value")?)),
+            KIND_NUMERIC => Ok(Self::Numeric(reader.u32(field)?)),
             KIND_STRING => {
-                check_length("identifier length", length_offset, length, 1)?;
-                Self::named(reader.utf8("identifier value", length)?)
+                check_length(field, length_offset, length, 1)?;
+                Self::named(reader.utf8(field, length)?)
             }
             found => Err(WireError::UnknownKind {
-                field: "identifier kind",
+                field,
                 offset: kind_offset,
                 found: found.into(),
             }),
@@ -140,30 +140,30 @@ mod tests {
     #[test]
     fn malformed_identifiers_name_the_field() {
         let mismatch = WireError::Mismatch {
-            field: "identifier length",
+            field: "identifier",
             offset: 1,
             found: 3,
             expected: 4,
         };
         let empty = WireError::OutOfRange {
-            field: "identifier length",
+            field: "identifier",
             offset: 1,
             found: 0,
             min: 1,
             max: 255,
         };
         let kind = WireError::UnknownKind {
-            field: "identifier kind",
+            field: "identifier",
             offset: 0,
             found: 3,
         };
         let utf8 = WireError::InvalidUtf8 {
-            field: "identifier value",
+            field: "identifier",
             offset: 2,
             found: 0xc0,
         };
         let value = WireError::Truncated {
-            field: "identifier value",
+            field: "identifier",
             offset: 2,
             needed: 4,
             found: 3,

@@ -17,7 +17,9 @@ pub mod identifier;
 pub mod name;
 pub mod operation;
 pub mod partitioning;
+pub mod payload;
 pub mod result;
+pub mod text;
 pub mod user_headers;
 pub mod version;
 
@@ -25,10 +27,16 @@ pub use batch::{BatchReader, BatchWriter, RecordParts, SendMessagesRef, SendTarg
 pub use code::{CodeClass, ErrorCode};
 pub use error::WireError;
 pub use eviction::EvictionReason;
+pub use frame::{FrameDecoder, Inbound, InboundRequest, Reply, ReplyOutcome, Request};
+pub use header::{
+    EvictionHeader, FRAME_BYTES_MAX, HEADER_BYTES, HeaderError, ReplyHeader, RequestHeader,
+};
 pub use id::MessageIdGenerator;
 pub use identifier::Identifier;
 pub use name::Name;
 pub use operation::{CommandCode, Operation, Plane};
 pub use partitioning::{MessagesKey, Partitioning};
+pub use payload::Command;
+pub use text::{Secret, Text};
 pub use user_headers::{HeaderKind, HeaderValue, UserHeaders, UserHeadersWriter};
 pub use version::ProtocolVersion;

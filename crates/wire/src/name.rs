@@ -34,15 +34,6 @@ impl<'a> Name<'a> {
     pub const fn as_str(&self) -> &'a str {
         self.0
     }
-
-    /// Reads a name that errors call `field`.
-    ///
-    /// # Errors
-    ///
-    /// [`WireError`] about `field`.
-    pub fn read_as(reader: &mut Reader<'a>, field: &'static str) -> Result<Self, WireError> {
-        Ok(Self(read_short_text(reader, field, 1)?))
-    }
 }
 
 impl Encode for Name<'_> {
@@ -58,8 +49,8 @@ impl Encode for Name<'_> {
 }
 
 impl<'a> Decode<'a> for Name<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
-        Self::read_as(reader, Self::NAME)
+    fn read_as(reader: &mut Reader<'a>, field: &'static str) -> Result<Self, WireError> {
+        read_short_text(reader, field, 1).map(Self)
     }
 }
 

@@ -105,17 +105,17 @@ impl Encode for Partitioning<'_> {
 }
 
 impl<'a> Decode<'a> for Partitioning<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+    fn read_as(reader: &mut Reader<'a>, field: &'static str) -> Result<Self, WireError> {
         let kind_offset = reader.offset();
-        let kind = reader.u8("partitioning kind")?;
+        let kind = reader.u8(field)?;
         let length_offset = reader.offset();
-        let length = reader.u8("partitioning length")? as usize;
+        let length = reader.u8(field)? as usize;
         let expect = |expected: usize| {
             if length == expected {
                 return Ok(());
             }
             Err(WireError::Mismatch {
-                field: "partitioning length",
+                field,
                 offset: length_offset,
                 found: length as u128,
                 expected: expected as u128,
@@ -125,14 +125,14 @@ impl<'a> Decode<'a> for Partitioning<'a> {
             KIND_BALANCED => expect(0).map(|()| Self::Balanced),
             KIND_PARTITION_ID => {
                 expect(PARTITION_ID_BYTES)?;
-                Ok(Self::PartitionId(reader.u32("partitioning value")?))
+                Ok(Self::PartitionId(reader.u32(field)?))
             }
             KIND_MESSAGES_KEY => {
-                check_length("partitioning length", length_offset, length, 1)?;
-                Self::messages_key(reader.bytes("partitioning value", length)?)
+                check_length(field, length_offset, length, 1)?;
+                Self::messages_key(reader.bytes(field, length)?)
             }
             found => Err(WireError::UnknownKind {
-                field: "partitioning kind",
+                field,
                 offset: kind_offset,
                 found: found.into(),
             }),
@@ -171,20 +171,20 @@ mod tests {
     #[test]
     fn malformed_partitioning_names_the_field() {
         let length = |found, expected| WireError::Mismatch {
-            field: "partitioning length",
+            field: "partitioning",
             offset: 1,
             found,
             expected,
         };
         let empty = WireError::OutOfRange {
-            field: "partitioning length",
+            field: "partitioning",
             offset: 1,
             found: 0,
             min: 1,
             max: 255,
         };
         let kind = WireError::UnknownKind {
-            field: "partitioning kind",
+            field: "partitioning",
             offset: 0,
             found: 9,
         };

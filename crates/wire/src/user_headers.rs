@@ -372,7 +372,7 @@ impl Encode for UserHeaders<'_> {
 
 impl<'a> Decode<'a> for UserHeaders<'a> {
     /// Takes all bytes that are left: user headers have no length of their own.
-    fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+    fn read_as(reader: &mut Reader<'a>, _field: &'static str) -> Result<Self, WireError> {
         let offset = reader.offset();
         Self::decode(reader.rest()).map_err(|error| error.shifted(offset))
     }
