@@ -41,12 +41,14 @@
 //! with [`AppendError::BeforeOrigin`], and the caller either seals this batch and starts another, or pays with
 //! [`BatchWriter::rebase`]. Whoever stamps records in arrival order never meets the case.
 
+mod gather;
 mod layout;
 mod reader;
 mod stamp;
 mod target;
 mod writer;
 
+pub use gather::{GatherBatch, GatherPiece, GatherPieces, SealedGather};
 pub use layout::{
     BATCH_HEADER_BYTES, BatchHeader, MESSAGE_HEADER_BYTES, MessageHeader, PAYLOAD_BYTES_MAX,
     TIMESTAMP_SPAN_US_MAX,

@@ -74,8 +74,8 @@ impl<'a> SendMessagesRef<'a> {
         let mut reader = Reader::new(metadata);
         let shifted = |error: WireError| error.shifted(LENGTH_BYTES);
         let target = SendTarget {
-            stream: Identifier::read(&mut reader).map_err(shifted)?,
-            topic: Identifier::read(&mut reader).map_err(shifted)?,
+            stream: Identifier::read_as(&mut reader, "stream_id").map_err(shifted)?,
+            topic: Identifier::read_as(&mut reader, "topic_id").map_err(shifted)?,
             partitioning: Partitioning::read(&mut reader).map_err(shifted)?,
         };
         let messages_count = reader.u32("messages_count").map_err(shifted)?;

@@ -314,6 +314,87 @@ fn stored_batches_follow_one_another() {
     assert_eq!(results, [true, true, false]);
 }
 
+/// Puts the pieces of a gathered body together, as a vectored write does.
+fn put_together(sealed: &SealedGather<Vec<u8>>, payloads: &[&[u8]]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for piece in sealed.pieces() {
+        let before = body.len();
+        match piece {
+            GatherPiece::Own(range) => body.extend_from_slice(&sealed.buf[range]),
+            GatherPiece::Payload { index, bytes } => {
+                assert_eq!(payloads[index as usize].len(), bytes as usize);
+                body.extend_from_slice(payloads[index as usize]);
+            }
+        }
+        assert!(body.len() > before, "no piece is empty");
+    }
+    assert_eq!(body.len(), sealed.body_len);
+    body
+}
+
+#[test]
+fn gathered_and_copied_bodies_are_the_same_bytes() {
+    let long = vec![0x5A; 5000];
+    let payloads: [&[u8]; 6] = [b"first", b"", b"", &long, b"x", b""];
+    let user_headers = UserHeaders::decode(b"\x02\x01\0\0\0k\x09\x01\0\0\0v").expect("valid");
+    for count in 1..=payloads.len() {
+        let mut copied = writer(8192);
+        let mut gathered = GatherBatch::new(vec![0xAA; 1024], &target()).expect("large enough");
+        for (index, payload) in payloads[..count].iter().enumerate() {
+            let mut record = record(index as u128, T0 + index as u64, payload);
+            if index % 2 == 1 {
+                record.user_headers = user_headers;
+            }
+            copied.append(&record).expect("fits");
+            gathered.append(&record).expect("fits");
+        }
+        let (copied, gathered) = (copied.seal(), gathered.seal());
+        assert!(gathered.pieces().count() <= 2 * count + 1);
+        assert_eq!(
+            put_together(&gathered, &payloads),
+            copied.body(),
+            "{count} messages"
+        );
+    }
+}
+
+#[test]
+fn a_gathered_batch_knows_both_its_rooms() {
+    let own = target().prefix_bytes() + BATCH_HEADER_BYTES + 2 * MESSAGE_HEADER_BYTES;
+    let payload = vec![1; PAYLOAD_BYTES_MAX];
+    let mut gathered = GatherBatch::new(vec![0; own + 100], &target()).expect("large enough");
+    gathered.append(&record(1, T0, &payload)).expect("fits");
+    let frame_full = AppendError::Full {
+        needed_bytes: MESSAGE_HEADER_BYTES + payload.len(),
+        room_bytes: gathered.frame_room_bytes(),
+    };
+    assert_eq!(gathered.append(&record(2, T0, &payload)), Err(frame_full));
+    let rest = &payload[..gathered.frame_room_bytes() - MESSAGE_HEADER_BYTES];
+    gathered
+        .append(&record(2, T0, rest))
+        .expect("fills the frame");
+    assert_eq!(gathered.body_len(), crate::header::BODY_BYTES_MAX);
+
+    let mut gathered = GatherBatch::new(vec![0; own], &target()).expect("large enough");
+    gathered.append(&record(1, T0, b"a")).expect("fits");
+    gathered.append(&record(2, T0, b"b")).expect("fits");
+    let buffer_full = AppendError::Full {
+        needed_bytes: MESSAGE_HEADER_BYTES,
+        room_bytes: 0,
+    };
+    assert_eq!(gathered.append(&record(3, T0, b"c")), Err(buffer_full));
+    assert_eq!(gathered.count(), 2);
+    assert_eq!(put_together(&gathered.seal(), &[b"a", b"b"]).len(), own + 2);
+}
+
+#[test]
+#[should_panic(expected = "an empty batch must not be sent")]
+fn sealing_an_empty_gathered_batch_is_a_defect() {
+    let _ = GatherBatch::new(vec![0; 1024], &target())
+        .expect("large enough")
+        .seal();
+}
+
 fn decode(body: &[u8]) -> Result<BatchReader<'_>, WireError> {
     SendMessagesRef::decode(body)?.batch(Integrity::Verify)
 }

@@ -153,6 +153,22 @@ impl Tally {
         // Cannot wrap: 64 MiB hold fewer than 2^32 message headers.
         self.count += 1;
     }
+
+    /// The header of the finished batch.
+    ///
+    /// # Panics
+    ///
+    /// When the batch is empty.
+    pub(super) fn batch_header(
+        &self,
+        batch_length: u64,
+        checksums: impl Iterator<Item = U64>,
+    ) -> BatchHeader {
+        assert!(self.count > 0, "an empty batch must not be sent");
+        let mut header = BatchHeader::unstored(self.origin_us, batch_length, self.count);
+        header.batch_checksum = U64::new(batch_checksum(&header, checksums));
+        header
+    }
 }
 
 /// A `SendMessages` body under construction in a buffer that it owns.
@@ -173,24 +189,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BatchWriter<B> {
     /// # Errors
     ///
     /// The caller's buffer is smaller than a send of one empty message; it is handed back.
-    pub fn new(mut buf: B, target: &SendTarget<'_>) -> Result<Self, BufferTooSmall<B>> {
-        let batch_at = target.prefix_bytes();
-        let end = batch_at + BATCH_HEADER_BYTES;
-        let found_bytes = buf.as_ref().len();
-        let needed_bytes = end + MESSAGE_HEADER_BYTES;
-        if found_bytes < needed_bytes {
-            return Err(BufferTooSmall {
-                buf,
-                needed_bytes,
-                found_bytes,
-            });
-        }
-        target.write_prefix(&mut buf.as_mut()[..batch_at], 0);
+    pub fn new(buf: B, target: &SendTarget<'_>) -> Result<Self, BufferTooSmall<B>> {
+        let (buf, batch_at) = start_body(buf, target)?;
+        let limit = buf.as_ref().len().min(BODY_BYTES_MAX);
         Ok(Self {
             buf,
             batch_at,
-            end,
-            limit: found_bytes.min(BODY_BYTES_MAX),
+            end: batch_at + BATCH_HEADER_BYTES,
+            limit,
             tally: Tally::default(),
         })
     }
@@ -291,9 +297,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BatchWriter<B> {
     /// the caller.
     #[must_use]
     pub fn seal(mut self) -> Sealed<B> {
-        assert!(self.tally.count > 0, "an empty batch must not be sent");
         let body = &mut self.buf.as_mut()[..self.end];
-        seal_body(body, self.batch_at, self.end, &self.tally);
+        let checksums = checksums(&body[self.batch_at + BATCH_HEADER_BYTES..]);
+        let batch_length = (self.end - self.batch_at) as u64;
+        let header = self.tally.batch_header(batch_length, checksums);
+        write_batch_header(body, self.batch_at, &header);
         Sealed {
             buf: self.buf,
             body_len: self.end,
@@ -348,15 +356,29 @@ fn seal_frame(frame: &mut [u8]) {
     checksum.copy_from_slice(&hash::checksum(covered).to_le_bytes());
 }
 
-/// Writes the count in front of a batch and the batch's header. Messages follow the header in `body`, whole or (when
-/// payloads lie elsewhere) without their payloads; `body_len` counts everything.
-pub(super) fn seal_body(body: &mut [u8], batch_at: usize, body_len: usize, tally: &Tally) {
-    let (prefix, batch) = body.split_at_mut(batch_at);
-    let (_, count) = prefix.split_at_mut(batch_at - COUNT_BYTES);
-    count.copy_from_slice(&tally.count.to_le_bytes());
-    let (head, messages) = batch.split_at_mut(BATCH_HEADER_BYTES);
-    let batch_length = (body_len - batch_at) as u64;
-    let mut header = BatchHeader::unstored(tally.origin_us, batch_length, tally.count);
-    header.batch_checksum = U64::new(batch_checksum(&header, checksums(messages)));
-    head.copy_from_slice(header.as_bytes());
+/// Writes the prefix of a body to the start of `buf`; returns where the batch starts. The buffer comes back as an
+/// error when it has no room for one message behind that.
+pub(super) fn start_body<B: AsRef<[u8]> + AsMut<[u8]>>(
+    mut buf: B,
+    target: &SendTarget<'_>,
+) -> Result<(B, usize), BufferTooSmall<B>> {
+    let batch_at = target.prefix_bytes();
+    let needed_bytes = batch_at + BATCH_HEADER_BYTES + MESSAGE_HEADER_BYTES;
+    let found_bytes = buf.as_ref().len();
+    if found_bytes < needed_bytes {
+        return Err(BufferTooSmall {
+            buf,
+            needed_bytes,
+            found_bytes,
+        });
+    }
+    target.write_prefix(&mut buf.as_mut()[..batch_at], 0);
+    Ok((buf, batch_at))
+}
+
+/// Writes the count at the end of the prefix and the header of the batch behind it.
+pub(super) fn write_batch_header(body: &mut [u8], batch_at: usize, header: &BatchHeader) {
+    let count = &mut body[batch_at - COUNT_BYTES..batch_at];
+    count.copy_from_slice(header.message_count.as_bytes());
+    body[batch_at..batch_at + BATCH_HEADER_BYTES].copy_from_slice(header.as_bytes());
 }
