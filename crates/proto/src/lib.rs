@@ -1,2 +1,131 @@
-//! Placeholder.
+//! Decisions of an Iggy producer, without I/O: sessions, request numbers, windows, retries, deadlines, receipts.
+//!
+//! A [`Client`] is one logical client of a server: an id for life, one session at a time, over successive
+//! connections. It has no clock, socket, thread or entropy, sees no payload, and allocates nothing once constructed.
+//!
+//! # How to drive it
+//!
+//! The driver feeds what happened through `handle_*` (connection up or down, replies and evictions decoded from
+//! received bytes, writes finished, time passed), gives work through the plain verbs ([`Client::submit`],
+//! [`Client::call`], [`Client::close`], ...), and after **each** of these drains the `poll_*` methods:
+//!
+//! 1. [`Client::poll_connection`] until `None`: open or close the connection.
+//! 2. [`Client::poll_transmit`] as often as there is room to write: frames go to the socket in the order polled. The
+//!    request number is taken here, so what is not polled costs no number and no window.
+//! 3. [`Client::poll_outcome`] until `None`: resolve receipts, free memory, reuse keys.
+//! 4. [`Client::poll_deadline`]: wait for I/O until then, at the latest, and call [`Client::handle_timeout`].
+//!
+//! What the driver owes in return:
+//!
+//! - `now` never goes back. Every frame polled stays untouched in memory until [`Client::handle_written`] for it, or
+//!   [`Client::handle_disconnected`]; an outcome is never given before, so memory may be freed on the outcome.
+//! - [`Client::handle_disconnected`] is called once for each connection or failed attempt, when the kernel is done
+//!   with all its memory. Replies of a connection are not fed after that.
+//! - Bytes that do not decode end the connection: close it, then [`Client::handle_disconnected`].
+//!
+//! Nothing else is asked, and nothing else is done behind the driver's back.
+//!
+//! ```
+//! use ringmain_proto::*;
+//! use ringmain_wire::Operation;
+//!
+//! let now = Micros(0);
+//! let mut client = Client::new(Config::new(0xC11E47, 1))?;
+//! let (lane, key) = (LaneKey(0), BatchKey(7));
+//! client.open_lane(lane, LaneConfig::default())?;
+//! client.submit(lane, key, 100, Micros(30_000_000))?;
+//!
+//! // Connect and log in.
+//! assert_eq!(client.poll_connection(now), Some(ConnectionAction::Connect));
+//! client.handle_connected(now)?;
+//! assert_eq!(client.poll_transmit(now), Some(Transmit::Login));
+//! client.handle_written(now, Frame::Login)?;
+//! let verdict = Verdict::LoggedIn { session: 5 };
+//! client.handle_reply(now, &Reply { operation: Operation::Register, request: 0, verdict });
+//!
+//! // The batch goes out under the first number, and is answered.
+//! let transmit = client.poll_transmit(now);
+//! assert_eq!(transmit, Some(Transmit::Batch { key, lane, request: 1, session: 5, attempt: 1 }));
+//! client.handle_written(now, Frame::Batch(key))?;
+//! let verdict = Verdict::Confirmed { partition_id: 3, base_offset: 42 };
+//! client.handle_reply(now, &Reply { operation: Operation::SendMessages, request: 1, verdict });
+//!
+//! let receipt = Receipt::Stored { partition_id: 3, base_offset: 42 };
+//! assert_eq!(client.poll_outcome(), Some(Outcome::Batch { key, lane, records: 100, receipt }));
+//! assert_eq!(client.account().stored, 100);
+//!
+//! // The end: a logout, then the connection goes.
+//! client.close(now, Micros(1_000_000));
+//! assert_eq!(client.poll_transmit(now), Some(Transmit::Logout { request: 2, session: 5 }));
+//! client.handle_written(now, Frame::Logout)?;
+//! client.handle_reply(now, &Reply { operation: Operation::Logout, request: 2, verdict: Verdict::Success });
+//! assert_eq!(client.poll_connection(now), Some(ConnectionAction::Disconnect));
+//! client.handle_disconnected(now)?;
+//! assert_eq!(client.state(), SessionState::Closed);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Exactly once, at least once, unknown
+//!
+//! A retry carries the same number under the same client id, so the server recognises it as long as its duplicate
+//! memory covers the client. Then:
+//!
+//! - **Exactly once in effect**: while coverage holds, every record with a `Stored` or `StoredOffsetUnknown` receipt
+//!   is in the log once, however often it was transmitted, over any number of reconnects. Law W1 keeps retries
+//!   within what the server remembers.
+//! - **Unknown**: a record that was transmitted, not answered, and given up at its deadline, by a purge, or because
+//!   coverage was lost under [`OnLostCoverage::Report`]. It may be stored, once, now or later, at any place in the
+//!   order. Sending it again under a new number may duplicate it.
+//! - **At least once**: under [`OnLostCoverage::Resend`], for requests that were in flight when coverage was lost.
+//!   They may be stored twice, and their receipt says `Stored`.
+//!
+//! Coverage is known to be lost when a new login returns an epoch that is not above the old one (the server lost its
+//! log), or the server evicted the client with `NoSession` (capacity, or a restart without the client table). It is
+//! **not** detectable when a server that lost its log has meanwhile committed more than the old epoch, or when a
+//! partition alone forgot the client (it remembers 4096 of them), or with servers that predate the duplicate window.
+//! In these cases a retried request may be stored twice.
+//!
+//! `NotSent` and `Rejected` are promises: not stored, and never will be. They are given only when every transmission
+//! of the request was answered with a refusal. This rests on the server answering each transmission at most once.
 #![forbid(unsafe_code)]
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod action;
+mod alarms;
+mod backoff;
+mod batch;
+mod calls;
+mod client;
+mod config;
+mod error;
+mod eviction;
+mod key;
+mod lane;
+pub mod limits;
+mod numbers;
+mod outcome;
+mod pending;
+mod reply;
+mod request;
+mod session;
+mod stats;
+mod time;
+mod timers;
+
+pub use action::{ConnectionAction, Transmit};
+pub use client::Client;
+#[cfg(feature = "mutations")]
+pub use config::Mutation;
+pub use config::{Config, ConfigError, LaneConfig, OnLostCoverage, Ordering};
+pub use error::{CallError, DriverError, Ended, LaneError, SubmitError};
+pub use eviction::{Reaction, reaction};
+pub use key::{BatchKey, CallKey, Frame, LaneKey};
+pub use outcome::{Account, Answer, NotSent, Outcome, Receipt};
+pub use reply::{Reply, ReplyMatch, Verdict};
+pub use session::{FatalError, IllegalEvent, SessionEvent, SessionState};
+pub use stats::Stats;
+pub use time::Micros;

@@ -1,0 +1,165 @@
+//! The table of batches: one entry for each [`BatchKey`], and the links of the queues they wait in.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::outcome::Receipt;
+use crate::request::Request;
+use crate::{BatchKey, LaneKey, Micros};
+
+/// Where a batch is.
+///
+/// ```text
+/// Free -> Queued -> Awaiting <-> Retry
+///   ^        |         |           |
+///   |        |         +-> Held <--+      Held: decided, a write of it is still in flight
+///   +- Resolved <---------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchState {
+    /// The key is free.
+    Free,
+    /// Waits in its lane's queue, never transmitted, no number.
+    Queued,
+    /// Transmitted on this connection, not answered yet.
+    Awaiting,
+    /// Has a number and is to be transmitted again, in its turn.
+    Retry,
+    /// Its receipt is decided; the outcome waits until no write of it is in flight.
+    Held(Receipt),
+    /// Its outcome waits to be polled.
+    Resolved,
+}
+
+/// One batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub(crate) state: BatchState,
+    pub(crate) lane: LaneKey,
+    pub(crate) records: u32,
+    pub(crate) request: Request,
+    /// Lowest offset of the later batches of the lane that were confirmed before this one; 0 when one was confirmed
+    /// without offset, `None` when there is none.
+    pub(crate) passed_by_offset: Option<u64>,
+    /// Neighbours in the lane's queue, while `Queued`.
+    previous: Option<BatchKey>,
+    next: Option<BatchKey>,
+}
+
+const FREE: Batch = Batch {
+    state: BatchState::Free,
+    lane: LaneKey(0),
+    records: 0,
+    request: Request::new(Micros::ZERO),
+    passed_by_offset: None,
+    previous: None,
+    next: None,
+};
+
+/// All batches of a client.
+#[derive(Debug)]
+pub(crate) struct Batches {
+    entries: Vec<Batch>,
+}
+
+impl core::ops::Index<BatchKey> for Batches {
+    type Output = Batch;
+
+    fn index(&self, key: BatchKey) -> &Batch {
+        &self.entries[key.index()]
+    }
+}
+
+impl core::ops::IndexMut<BatchKey> for Batches {
+    fn index_mut(&mut self, key: BatchKey) -> &mut Batch {
+        &mut self.entries[key.index()]
+    }
+}
+
+impl Batches {
+    pub(crate) fn new(requests_max: u32) -> Self {
+        Self {
+            entries: vec![FREE; requests_max as usize],
+        }
+    }
+
+    pub(crate) fn get(&self, key: BatchKey) -> Option<&Batch> {
+        self.entries.get(key.index())
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = BatchKey> + use<> {
+        (0..self.entries.len() as u32).map(BatchKey)
+    }
+
+    /// Turns a free entry into a queued batch. The caller links it.
+    pub(crate) fn occupy(&mut self, key: BatchKey, lane: LaneKey, records: u32, deadline: Micros) {
+        assert_eq!(
+            self[key].state,
+            BatchState::Free,
+            "keys in use are refused before"
+        );
+        self[key] = Batch {
+            state: BatchState::Queued,
+            lane,
+            records,
+            request: Request::new(deadline),
+            ..FREE
+        };
+    }
+
+    /// Frees a resolved entry.
+    pub(crate) fn vacate(&mut self, key: BatchKey) {
+        self[key] = FREE;
+    }
+}
+
+/// A first-in first-out queue of batches, linked through the table, with removal from the middle.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Queue {
+    head: Option<BatchKey>,
+    tail: Option<BatchKey>,
+    len: u32,
+}
+
+impl Queue {
+    pub(crate) const fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(crate) const fn head(&self) -> Option<BatchKey> {
+        self.head
+    }
+
+    pub(crate) fn push(&mut self, batches: &mut Batches, key: BatchKey) {
+        batches[key].previous = self.tail;
+        batches[key].next = None;
+        match self.tail {
+            Some(tail) => batches[tail].next = Some(key),
+            None => self.head = Some(key),
+        }
+        self.tail = Some(key);
+        self.len += 1;
+    }
+
+    pub(crate) fn remove(&mut self, batches: &mut Batches, key: BatchKey) {
+        let Batch { previous, next, .. } = batches[key];
+        match previous {
+            Some(previous) => batches[previous].next = next,
+            None => self.head = next,
+        }
+        match next {
+            Some(next) => batches[next].previous = previous,
+            None => self.tail = previous,
+        }
+        batches[key].previous = None;
+        batches[key].next = None;
+        self.len -= 1;
+    }
+
+    pub(crate) fn iter<'a>(
+        &self,
+        batches: &'a Batches,
+    ) -> impl Iterator<Item = BatchKey> + use<'a> {
+        core::iter::successors(self.head, move |&key| batches[key].next)
+    }
+}

@@ -1,0 +1,378 @@
+//! The facade: state, construction, the caller's verbs and the getters. What happens on events is in the modules
+//! below, by kind of event.
+
+mod connection;
+mod invariants;
+mod reply;
+mod settle;
+mod timeout;
+mod transmit;
+
+use alloc::collections::VecDeque;
+
+use ringmain_wire::{CommandCode, Operation};
+
+use crate::alarms::{Alarms, Owner};
+use crate::backoff::{Backoff, Rng};
+use crate::batch::{BatchState, Batches};
+use crate::calls::{CallKind, CallState, Calls};
+use crate::error::{CallError, Ended, LaneError, SubmitError};
+use crate::lane::{Lanes, Phase};
+use crate::limits::REQUEST_SPAN_MAX;
+use crate::numbers::Numbers;
+use crate::outcome::{Account, NotSent, Outcome};
+use crate::pending::Pending;
+use crate::session::{FatalError, SessionState};
+use crate::stats::Stats;
+use crate::{BatchKey, CallKey, Config, ConfigError, LaneConfig, LaneKey, Micros};
+
+/// One logical client: an id for life, one session at a time, over successive connections.
+///
+/// See the crate's documentation for how to drive it.
+#[derive(Debug)]
+pub struct Client {
+    config: Config,
+    session: Session,
+    numbers: Numbers,
+    lanes: Lanes,
+    batches: Batches,
+    /// Request numbers of all windows.
+    pending: Pending,
+    calls: Calls,
+    alarms: Alarms,
+    writes: Writes,
+    outcomes: VecDeque<Outcome>,
+    account: Account,
+    /// Batches and calls that are accepted and not resolved.
+    unresolved: u32,
+    stats: Stats,
+    rng: Rng,
+}
+
+/// The session's data beside its state.
+#[derive(Debug)]
+struct Session {
+    state: SessionState,
+    /// Whether the one thing that the state asks of the driver was not handed out yet: to connect (`Disconnected`,
+    /// after the pause), to log in (`Connected`, after the pause), to disconnect (`Recycling`, `Ending`, `Failing`).
+    action_due: bool,
+    /// Epoch of the last accepted login, 0 before the first.
+    epoch: u64,
+    /// Whether the server said that it forgot this client, since the last login.
+    coverage_in_doubt: bool,
+    /// Connections since the last sign of progress.
+    connects_in_row: u32,
+    /// Logins refused for now on this connection.
+    postponed_in_row: u32,
+    heartbeat: Heartbeat,
+    /// When a frame was handed over last.
+    active_at: Micros,
+    /// Number of the logout, while `LoggingOut`.
+    logout_request: u64,
+    /// `Some` exactly while `Failing` or `Failed`.
+    fatal: Option<FatalError>,
+    /// The deadline of the close, once the client is closing.
+    closing: Option<Micros>,
+}
+
+/// Where the heartbeat is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heartbeat {
+    /// Counting idle time.
+    Quiet,
+    /// To be sent.
+    Due,
+    /// Sent under this number, not answered.
+    Asked(u64),
+}
+
+/// Frames in the driver's hands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Writes {
+    in_flight: u32,
+    login: bool,
+    ping: bool,
+    logout: bool,
+    /// When the driver last reported progress of a write, or took the first.
+    progress_at: Micros,
+}
+
+impl Client {
+    /// A client that wants its first connection at once. Allocates all tables; nothing allocates later.
+    ///
+    /// # Errors
+    /// The first setting that is out of range.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            session: Session {
+                state: SessionState::Disconnected,
+                action_due: true,
+                epoch: 0,
+                coverage_in_doubt: false,
+                connects_in_row: 0,
+                postponed_in_row: 0,
+                heartbeat: Heartbeat::Quiet,
+                active_at: Micros::ZERO,
+                logout_request: 0,
+                fatal: None,
+                closing: None,
+            },
+            numbers: Numbers::new(config.request_first),
+            lanes: Lanes::new(config.lanes_max),
+            batches: Batches::new(config.requests_max),
+            pending: Pending::new(config.requests_max),
+            calls: Calls::new(config.calls_max),
+            alarms: Alarms::new(&config),
+            writes: Writes::default(),
+            outcomes: VecDeque::with_capacity((config.requests_max + config.calls_max) as usize),
+            account: Account::default(),
+            unresolved: 0,
+            stats: Stats::default(),
+            rng: Rng::new(config.seed),
+            config,
+        })
+    }
+
+    /// Opens a lane for a partition that no other open lane names.
+    ///
+    /// # Errors
+    /// [`LaneError`]: key out of range, lane open already, window out of range.
+    pub fn open_lane(&mut self, lane: LaneKey, config: LaneConfig) -> Result<(), LaneError> {
+        config.validate()?;
+        if lane.0 >= self.lanes.len() {
+            return Err(LaneError::KeyOutOfRange(lane));
+        }
+        if self.lanes[lane].is_open {
+            return Err(LaneError::AlreadyOpen(lane));
+        }
+        self.lanes.open(lane, config);
+        Ok(())
+    }
+
+    /// Closes a lane whose batches are all resolved, so that its key can be opened again.
+    ///
+    /// # Errors
+    /// [`LaneError`]: lane not open, or batches waiting or in flight.
+    pub fn close_lane(&mut self, lane: LaneKey) -> Result<(), LaneError> {
+        match self.lanes.get(lane) {
+            None => Err(LaneError::NotOpen(lane)),
+            Some(open) if !open.is_idle() => Err(LaneError::Busy(lane)),
+            Some(_) => {
+                self.alarms.cancel(Owner::Lane(lane));
+                self.lanes[lane].is_open = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// Accepts a batch of `records` records (at least 1) for a lane, behind those that wait there. From now on it
+    /// ends in exactly one outcome, about `deadline` at the latest.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; the batch then is not part of the account.
+    pub fn submit(
+        &mut self,
+        lane: LaneKey,
+        key: BatchKey,
+        records: u32,
+        deadline: Micros,
+    ) -> Result<(), SubmitError> {
+        self.refuse_when_ended()?;
+        if records == 0 {
+            return Err(SubmitError::Empty);
+        }
+        if self.lanes.get(lane).is_none() {
+            return Err(SubmitError::LaneNotOpen(lane));
+        }
+        match self.batches.get(key) {
+            None => return Err(SubmitError::KeyOutOfRange(key)),
+            Some(batch) if batch.state != BatchState::Free => {
+                return Err(SubmitError::KeyInUse(key));
+            }
+            Some(_) => {}
+        }
+        self.batches.occupy(key, lane, records, deadline);
+        self.lanes[lane].queue.push(&mut self.batches, key);
+        self.alarms.arm(Owner::Batch(key), deadline);
+        self.account.accept(records);
+        self.unresolved += 1;
+        self.lane_moved(lane);
+        Ok(())
+    }
+
+    /// Accepts a control call, behind those of its kind that wait: a metadata operation, or `NonReplicated` with
+    /// its command code (the code is ignored for metadata operations).
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn call(
+        &mut self,
+        key: CallKey,
+        operation: Operation,
+        code: CommandCode,
+        deadline: Micros,
+    ) -> Result<(), CallError> {
+        self.refuse_when_ended()?;
+        let kind = CallKind::of(operation).ok_or(CallError::NotACall(operation))?;
+        match self.calls.get(key) {
+            None => return Err(CallError::KeyOutOfRange(key)),
+            Some(call) if call.state != CallState::Free => return Err(CallError::KeyInUse(key)),
+            Some(_) => {}
+        }
+        self.calls.occupy(key, kind, operation, code, deadline);
+        self.alarms.arm(Owner::Call(key), deadline);
+        self.unresolved += 1;
+        Ok(())
+    }
+
+    /// Stops accepting, resolves everything by `deadline` at the latest, logs out and ends. A second call can only
+    /// bring the deadline forward.
+    pub fn close(&mut self, now: Micros, deadline: Micros) {
+        if self.session.state.is_final() {
+            return;
+        }
+        let deadline = self
+            .session
+            .closing
+            .map_or(deadline, |earlier| earlier.min(deadline));
+        self.session.closing = Some(deadline);
+        self.alarms.arm(Owner::Close, deadline);
+        self.cap_deadlines(deadline);
+        self.finish_when_done(now);
+    }
+
+    /// Gives everything up: what was never sent, or only refused, ends `NotSent`; what may have been stored ends
+    /// `Unknown`. The client stays usable. Followed by `close(now, now)` it is an abort.
+    pub fn purge(&mut self, now: Micros) {
+        self.settle_all(now, NotSent::Purged);
+    }
+
+    /// The next outcome. Its key is free from now on.
+    pub fn poll_outcome(&mut self) -> Option<Outcome> {
+        let outcome = self.outcomes.pop_front()?;
+        match outcome {
+            Outcome::Batch { key, .. } => self.batches.vacate(key),
+            Outcome::Call { key, .. } => self.calls.vacate(key),
+        }
+        Some(outcome)
+    }
+
+    /// Whether a batch submitted to the lane now could be transmitted at once. A driver that batches while busy
+    /// seals a batch when this is true and keeps filling it otherwise.
+    #[must_use]
+    pub fn lane_has_room(&self, lane: LaneKey) -> bool {
+        self.session.state == SessionState::Active
+            && self.refuse_when_ended().is_ok()
+            && self.lanes.get(lane).is_some_and(|open| {
+                open.phase == Phase::Flowing
+                    && open.retry == 0
+                    && open.queue.len() == 0
+                    && open.has_window_room(&self.batches, self.numbers.next(), self.span_max())
+            })
+    }
+
+    /// Batches of the lane that wait, and requests of the lane without a final answer.
+    #[must_use]
+    pub fn lane_load(&self, lane: LaneKey) -> (u32, u32) {
+        self.lanes
+            .get(lane)
+            .map_or((0, 0), |lane| (lane.queue.len(), lane.window.len().into()))
+    }
+
+    /// The client id.
+    #[must_use]
+    pub const fn client(&self) -> u128 {
+        self.config.client
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where the session is.
+    #[must_use]
+    pub const fn state(&self) -> SessionState {
+        self.session.state
+    }
+
+    /// Epoch of the last accepted login, `None` before the first.
+    #[must_use]
+    pub const fn session(&self) -> Option<u64> {
+        match self.session.epoch {
+            0 => None,
+            epoch => Some(epoch),
+        }
+    }
+
+    /// Why the client failed, `None` unless it did.
+    #[must_use]
+    pub const fn fatal(&self) -> Option<FatalError> {
+        self.session.fatal
+    }
+
+    /// The number that the next send or metadata call takes.
+    #[must_use]
+    pub const fn request_next(&self) -> u64 {
+        self.numbers.next()
+    }
+
+    /// Records by what became of them.
+    #[must_use]
+    pub const fn account(&self) -> Account {
+        self.account
+    }
+
+    /// Batches and calls that were accepted and whose outcome is not decided, or held back by a write.
+    #[must_use]
+    pub const fn unresolved(&self) -> u32 {
+        self.unresolved
+    }
+
+    /// The counters.
+    #[must_use]
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    fn refuse_when_ended(&self) -> Result<(), Ended> {
+        if let Some(error) = self.session.fatal {
+            return Err(Ended::Failed(error));
+        }
+        if self.session.closing.is_some() {
+            return Err(Ended::Closing);
+        }
+        if self.numbers.is_exhausted() {
+            return Err(Ended::NumbersExhausted);
+        }
+        Ok(())
+    }
+
+    const fn reconnect_backoff(&self) -> Backoff {
+        Backoff {
+            us_min: self.config.reconnect_backoff_us_min,
+            us_max: self.config.reconnect_backoff_us_max,
+        }
+    }
+
+    const fn refusal_backoff(&self) -> Backoff {
+        Backoff {
+            us_min: self.config.refusal_backoff_us_min,
+            us_max: self.config.refusal_backoff_us_max,
+        }
+    }
+
+    /// How far apart numbers of a lane may be (law W1).
+    #[cfg(not(feature = "mutations"))]
+    const fn span_max(&self) -> u64 {
+        REQUEST_SPAN_MAX
+    }
+
+    /// How far apart numbers of a lane may be (law W1), one too far under the mutation.
+    #[cfg(feature = "mutations")]
+    fn span_max(&self) -> u64 {
+        REQUEST_SPAN_MAX + u64::from(self.config.mutates(crate::Mutation::Span128))
+    }
+}

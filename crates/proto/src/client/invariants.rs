@@ -1,0 +1,186 @@
+//! What must hold between any two calls. Every check states one law.
+
+use super::Client;
+use crate::LaneKey;
+use crate::batch::BatchState;
+use crate::calls::CallState;
+use crate::lane::Phase;
+use crate::session::SessionState;
+
+impl Client {
+    /// Panics unless everything that must hold does. For tests and the simulator, after every call: it costs a walk
+    /// over all tables.
+    pub fn check_invariants(&self) {
+        self.alarms.check_invariants();
+        self.check_account();
+        let mut window_total = 0;
+        let mut writes = 0;
+        for lane in self.lanes.keys() {
+            window_total += usize::from(self.lanes[lane].window.len());
+            self.check_lane(lane);
+        }
+        assert_eq!(
+            self.pending.len(),
+            window_total,
+            "a number is pending exactly while it is in a window"
+        );
+        for key in self.batches.keys() {
+            writes += u32::from(self.batches[key].request.write_in_flight());
+        }
+        for key in self.calls.keys() {
+            writes += u32::from(self.calls[key].request.write_in_flight());
+        }
+        let session_writes = [self.writes.login, self.writes.ping, self.writes.logout];
+        writes += session_writes
+            .iter()
+            .map(|&in_flight| u32::from(in_flight))
+            .sum::<u32>();
+        assert_eq!(
+            self.writes.in_flight, writes,
+            "writes in flight are counted"
+        );
+        assert_eq!(
+            self.session.fatal.is_some(),
+            matches!(
+                self.session.state,
+                SessionState::Failing | SessionState::Failed
+            ),
+            "a fatal error and a failed state go together"
+        );
+        if self.session.state.is_final() {
+            assert_eq!(self.unresolved, 0, "nothing is open after the end");
+        }
+    }
+
+    fn check_account(&self) {
+        assert!(
+            self.account.is_balanced(),
+            "the account balances: {:?}",
+            self.account
+        );
+        let mut in_flight = 0;
+        let mut unresolved = 0;
+        for key in self.batches.keys() {
+            let batch = &self.batches[key];
+            if !matches!(batch.state, BatchState::Free | BatchState::Resolved) {
+                in_flight += u64::from(batch.records);
+                unresolved += 1;
+            }
+        }
+        for key in self.calls.keys() {
+            unresolved += u32::from(!matches!(
+                self.calls[key].state,
+                CallState::Free | CallState::Resolved
+            ));
+        }
+        assert_eq!(
+            self.account.in_flight, in_flight,
+            "in flight is what is not resolved"
+        );
+        assert_eq!(
+            self.unresolved, unresolved,
+            "unresolved batches and calls are counted"
+        );
+    }
+
+    fn check_lane(&self, key: LaneKey) {
+        let lane = &self.lanes[key];
+        let count = |wanted: fn(BatchState) -> bool| {
+            lane.window
+                .keys()
+                .iter()
+                .filter(|&&key| wanted(self.batches[key].state))
+                .count()
+        };
+        let awaiting = count(|state| state == BatchState::Awaiting);
+        let retry = count(|state| state == BatchState::Retry);
+        let held = count(|state| matches!(state, BatchState::Held(_)));
+        assert_eq!(usize::from(lane.awaiting), awaiting, "awaiting is counted");
+        assert_eq!(usize::from(lane.retry), retry, "retries are counted");
+        assert_eq!(
+            usize::from(lane.window.len()),
+            awaiting + retry + held,
+            "a window holds nothing else"
+        );
+        assert!(
+            lane.window.len() <= lane.config.window(),
+            "W2: the window is not exceeded"
+        );
+        for &batch in lane.window.keys() {
+            assert_eq!(
+                self.batches[batch].lane, key,
+                "a window holds its own lane's batches"
+            );
+            let number = self.batches[batch].request.number;
+            assert_eq!(
+                self.pending.find(number),
+                Some(batch),
+                "a number leads to its batch"
+            );
+        }
+        let queued = lane.queue.iter(&self.batches).inspect(|&batch| {
+            assert_eq!(
+                self.batches[batch].state,
+                BatchState::Queued,
+                "only queued batches are linked"
+            );
+            assert_eq!(
+                self.batches[batch].request.number, 0,
+                "late stamping: what waits has no number"
+            );
+        });
+        assert_eq!(
+            queued.count(),
+            lane.queue.len() as usize,
+            "the queue's length is counted"
+        );
+        assert!(
+            lane.phase != Phase::Draining || lane.awaiting > 0,
+            "a lane drains only while something is in flight"
+        );
+        if self.is_unmutated() {
+            self.check_numbers(key);
+        }
+    }
+
+    fn check_numbers(&self, key: LaneKey) {
+        let lane = &self.lanes[key];
+        let mut numbers = lane
+            .window
+            .keys()
+            .iter()
+            .map(|&key| self.batches[key].request.number);
+        let Some(oldest) = numbers.next() else { return };
+        let mut newest = oldest;
+        for number in numbers {
+            assert!(number > newest, "a window's numbers rise");
+            newest = number;
+        }
+        assert!(
+            newest - oldest <= self.span_max(),
+            "W1: {oldest} and {newest} are too far apart"
+        );
+        assert!(
+            newest < self.numbers.next(),
+            "W4: numbers come from the counter"
+        );
+        let could_send = self.session.state == SessionState::Active
+            && lane
+                .turn(&self.batches, self.numbers.next(), self.span_max())
+                .is_some();
+        assert!(
+            !could_send || self.lanes.asked_turn(key),
+            "a lane that can send asked for its turn"
+        );
+    }
+
+    #[cfg(not(feature = "mutations"))]
+    const fn is_unmutated(&self) -> bool {
+        true
+    }
+
+    #[cfg(feature = "mutations")]
+    const fn is_unmutated(&self) -> bool {
+        self.config.mutation.is_none()
+    }
+}

@@ -1,0 +1,263 @@
+//! Replies: whom they are for and what follows.
+
+use ringmain_wire::Operation;
+
+use super::{Client, Heartbeat};
+use crate::alarms::Owner;
+use crate::batch::BatchState;
+use crate::calls::{CallKind, CallState};
+use crate::lane::Phase;
+use crate::outcome::{Answer, Receipt};
+use crate::reply::{Reply, ReplyMatch};
+use crate::request::{Judgement, RefusalKind, Success};
+use crate::session::{SessionEvent, SessionState};
+use crate::{BatchKey, CallKey, Micros};
+
+impl Client {
+    /// A reply arrived on the connection that is up. What it says about a request holds; a reply that matches nothing
+    /// is counted and changes nothing.
+    pub fn handle_reply(&mut self, now: Micros, reply: &Reply) -> ReplyMatch {
+        let matched = match reply.operation.client_operation() {
+            Operation::Register => self.match_login(now, reply),
+            Operation::Logout => self.match_logout(now, reply),
+            Operation::SendMessages => self.match_batch(now, reply),
+            operation => self.match_call(now, operation, reply),
+        };
+        match matched {
+            ReplyMatch::Late => self.stats.replies_late += 1,
+            ReplyMatch::Foreign => self.stats.replies_foreign += 1,
+            _ if self.session.state == SessionState::Active => self.session.connects_in_row = 0,
+            _ => {}
+        }
+        self.finish_when_done(now);
+        matched
+    }
+
+    fn match_login(&mut self, now: Micros, reply: &Reply) -> ReplyMatch {
+        if reply.request != 0 {
+            return ReplyMatch::Foreign;
+        }
+        if self.session.state != SessionState::LoggingIn {
+            return ReplyMatch::Late;
+        }
+        self.handle_login_reply(now, reply.verdict);
+        ReplyMatch::Login
+    }
+
+    fn match_logout(&mut self, now: Micros, reply: &Reply) -> ReplyMatch {
+        if self.session.state != SessionState::LoggingOut
+            || reply.request != self.session.logout_request
+        {
+            return self.unmatched(reply);
+        }
+        self.end(now, SessionEvent::Shut);
+        ReplyMatch::Logout
+    }
+
+    fn match_batch(&mut self, now: Micros, reply: &Reply) -> ReplyMatch {
+        let Some(key) = self.pending.find(reply.request) else {
+            return self.unmatched(reply);
+        };
+        let state = self.batches[key].state;
+        let judgement = self.batches[key].request.judge(reply.verdict);
+        if let BatchState::Held(receipt) = state {
+            return self.improve_held(now, key, receipt, judgement);
+        }
+        match judgement {
+            Judgement::Late => return ReplyMatch::Late,
+            Judgement::Done(success) => self.confirm_batch(now, key, success),
+            Judgement::Rejected(code) => self.decide_batch(now, key, Receipt::Rejected { code }),
+            Judgement::Unknown => self.decide_batch(
+                now,
+                key,
+                Receipt::Unknown {
+                    request: reply.request,
+                },
+            ),
+            Judgement::Wait => self.await_others(now, key),
+            Judgement::Refused(kind) => self.refuse_batch(now, key, kind),
+            Judgement::SessionLost => {
+                self.retry_batch(now, key);
+                self.recycle(now);
+            }
+        }
+        ReplyMatch::Batch(key)
+    }
+
+    /// A success that comes after `Unknown` was decided but before it was told: the better answer is told.
+    fn improve_held(
+        &mut self,
+        now: Micros,
+        key: BatchKey,
+        receipt: Receipt,
+        judgement: Judgement,
+    ) -> ReplyMatch {
+        match (receipt, judgement) {
+            (Receipt::Unknown { .. }, Judgement::Done(success)) => {
+                self.confirm_batch(now, key, success);
+                ReplyMatch::Batch(key)
+            }
+            _ => ReplyMatch::Late,
+        }
+    }
+
+    fn confirm_batch(&mut self, now: Micros, key: BatchKey, success: Success) {
+        let (receipt, offset) = match success {
+            Success::Confirmed {
+                partition_id,
+                base_offset,
+            } => (
+                Receipt::Stored {
+                    partition_id,
+                    base_offset,
+                },
+                Some(base_offset),
+            ),
+            Success::Plain | Success::AlreadyApplied => (Receipt::StoredOffsetUnknown, None),
+        };
+        self.count_overtaking(key, offset);
+        self.lanes[self.batches[key].lane].refusals_in_row = 0;
+        self.decide_batch(now, key, receipt);
+    }
+
+    /// Notes on every earlier request of the lane that this one was confirmed first, and counts this one if a later
+    /// one was and offsets do not prove the order.
+    fn count_overtaking(&mut self, key: BatchKey, offset: Option<u64>) {
+        let batch = &self.batches[key];
+        let is_in_order = match (batch.passed_by_offset, offset) {
+            (None, _) => true,
+            (Some(lowest), Some(offset)) => offset < lowest,
+            (Some(_), None) => false,
+        };
+        self.stats.overtaken += u64::from(!is_in_order);
+        let (lane, number) = (batch.lane, batch.request.number);
+        for position in 0..self.lanes[lane].window.keys().len() {
+            let earlier = self.lanes[lane].window.keys()[position];
+            if self.batches[earlier].request.number >= number {
+                break;
+            }
+            let passed = &mut self.batches[earlier].passed_by_offset;
+            let offset = offset.unwrap_or(0);
+            *passed = Some(passed.map_or(offset, |lowest| lowest.min(offset)));
+        }
+    }
+
+    /// Law W7: the lane drains, pauses and goes on with this request, in its order.
+    fn refuse_batch(&mut self, now: Micros, key: BatchKey, kind: RefusalKind) {
+        match kind {
+            RefusalKind::NotAdmitted => self.stats.refusals_not_admitted += 1,
+            RefusalKind::UnknownOutcome => self.stats.refusals_unknown_outcome += 1,
+        }
+        let lane = self.batches[key].lane;
+        if self.lanes[lane].phase == Phase::Flowing {
+            self.lanes[lane].phase = Phase::Draining;
+        }
+        self.retry_batch(now, key);
+    }
+
+    /// Puts a batch among those to be sent again.
+    pub(super) fn retry_batch(&mut self, now: Micros, key: BatchKey) {
+        let (lane, deadline) = (self.batches[key].lane, self.batches[key].request.deadline);
+        self.lanes[lane].set_state(&mut self.batches, key, BatchState::Retry);
+        self.alarms.arm(Owner::Batch(key), deadline);
+        self.settle_lane(now, lane);
+    }
+
+    /// Refused for good, but other transmissions are still unanswered: wait as long as for a silent request.
+    fn await_others(&mut self, now: Micros, key: BatchKey) {
+        let lane = self.batches[key].lane;
+        let at = self.batches[key]
+            .request
+            .deadline
+            .min(now.after(self.config.request_timeout_us));
+        self.lanes[lane].set_state(&mut self.batches, key, BatchState::Awaiting);
+        self.alarms.arm(Owner::Batch(key), at);
+    }
+
+    fn match_call(&mut self, now: Micros, operation: Operation, reply: &Reply) -> ReplyMatch {
+        let Some(kind) = CallKind::of(operation) else {
+            return ReplyMatch::Foreign;
+        };
+        let current = self.calls.current(kind).filter(|&key| {
+            let call = &self.calls[key];
+            call.operation == operation
+                && call.request.number == reply.request
+                && reply.request != 0
+        });
+        let Some(key) = current else {
+            return self.match_ping(now, operation, reply);
+        };
+        if !self.calls[key].is_undecided() {
+            return ReplyMatch::Late;
+        }
+        match self.calls[key].request.judge(reply.verdict) {
+            Judgement::Late => return ReplyMatch::Late,
+            Judgement::Done(Success::AlreadyApplied) => {
+                self.decide_call(key, Answer::AlreadyApplied)
+            }
+            Judgement::Done(_) => {
+                self.decide_call(key, Answer::Answered);
+                return ReplyMatch::Call {
+                    key,
+                    answered: true,
+                };
+            }
+            Judgement::Rejected(code) => self.decide_call(key, Answer::Rejected { code }),
+            Judgement::Unknown => self.decide_call(
+                key,
+                Answer::Unknown {
+                    request: reply.request,
+                },
+            ),
+            Judgement::Wait => {
+                let at = self.calls[key]
+                    .request
+                    .deadline
+                    .min(now.after(self.config.request_timeout_us));
+                self.calls[key].state = CallState::Awaiting;
+                self.alarms.arm(Owner::Call(key), at);
+            }
+            Judgement::Refused(_) => self.pause_call(now, key),
+            Judgement::SessionLost => {
+                self.calls[key].state = CallState::Retry;
+                self.recycle(now);
+            }
+        }
+        ReplyMatch::Call {
+            key,
+            answered: false,
+        }
+    }
+
+    fn match_ping(&mut self, now: Micros, operation: Operation, reply: &Reply) -> ReplyMatch {
+        if operation != Operation::NonReplicated
+            || self.session.heartbeat != Heartbeat::Asked(reply.request)
+        {
+            return self.unmatched(reply);
+        }
+        self.session.heartbeat = Heartbeat::Quiet;
+        self.alarms.arm(
+            Owner::Heartbeat,
+            now.after(self.config.heartbeat_interval_us),
+        );
+        ReplyMatch::Ping
+    }
+
+    fn pause_call(&mut self, now: Micros, key: CallKey) {
+        let failures = self.calls[key].refusals_in_row;
+        self.calls[key].refusals_in_row = failures.saturating_add(1);
+        let pause_us = self.refusal_backoff().pause_us(failures, &mut self.rng);
+        let at = self.calls[key].request.deadline.min(now.after(pause_us));
+        self.calls[key].state = CallState::Pausing;
+        self.alarms.arm(Owner::Call(key), at);
+    }
+
+    /// A number of the past is late, one of the future was never sent.
+    fn unmatched(&self, reply: &Reply) -> ReplyMatch {
+        if reply.request <= self.numbers.next() {
+            ReplyMatch::Late
+        } else {
+            ReplyMatch::Foreign
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Ends of batches and calls: deciding, holding back while a write is in flight, resolving; and what follows for the
+//! lane and for a close.
+
+use super::Client;
+use crate::alarms::Owner;
+use crate::batch::BatchState;
+use crate::calls::CallState;
+use crate::lane::Phase;
+use crate::outcome::{Answer, NotSent, Outcome, Receipt};
+use crate::request::{GivenUp, Request};
+use crate::session::{SessionEvent, SessionState};
+use crate::{BatchKey, CallKey, LaneKey, Micros};
+
+impl Client {
+    /// Decides a batch. Its outcome is given now, or once no write of it is in flight.
+    pub(super) fn decide_batch(&mut self, now: Micros, key: BatchKey, receipt: Receipt) {
+        let lane = self.batches[key].lane;
+        self.alarms.cancel(Owner::Batch(key));
+        if self.batches[key].state == BatchState::Queued {
+            self.lanes[lane].queue.remove(&mut self.batches, key);
+            self.resolve_batch(key, receipt);
+        } else {
+            self.lanes[lane].set_state(&mut self.batches, key, BatchState::Held(receipt));
+            if !self.batches[key].request.write_in_flight() || self.frees_early() {
+                self.release_batch(now, key);
+            }
+        }
+        self.settle_lane(now, lane);
+    }
+
+    /// Resolves a batch that was held back.
+    pub(super) fn release_batch(&mut self, now: Micros, key: BatchKey) {
+        let BatchState::Held(receipt) = self.batches[key].state else {
+            unreachable!("only decided batches are released");
+        };
+        let lane = self.batches[key].lane;
+        self.lanes[lane].leave(&self.batches, key);
+        self.pending.remove(self.batches[key].request.number);
+        self.resolve_batch(key, receipt);
+        self.settle_lane(now, lane);
+    }
+
+    fn resolve_batch(&mut self, key: BatchKey, receipt: Receipt) {
+        let batch = &mut self.batches[key];
+        batch.state = BatchState::Resolved;
+        let outcome = Outcome::Batch {
+            key,
+            lane: batch.lane,
+            records: batch.records,
+            receipt,
+        };
+        self.account.settle(batch.records, receipt);
+        self.unresolved -= 1;
+        self.outcomes.push_back(outcome);
+        #[cfg(feature = "mutations")]
+        if self.config.mutates(crate::Mutation::ReceiptTwice) {
+            self.outcomes.push_back(outcome);
+        }
+    }
+
+    /// Decides a call. Its outcome is given now, or once no write of it is in flight.
+    pub(super) fn decide_call(&mut self, key: CallKey, answer: Answer) {
+        self.alarms.cancel(Owner::Call(key));
+        self.calls[key].state = CallState::Held(answer);
+        if !self.calls[key].request.write_in_flight() {
+            self.release_call(key);
+        }
+    }
+
+    /// Resolves a call that was held back.
+    pub(super) fn release_call(&mut self, key: CallKey) {
+        let CallState::Held(answer) = self.calls[key].state else {
+            unreachable!("only decided calls are released");
+        };
+        self.calls.leave(key);
+        self.calls[key].state = CallState::Resolved;
+        self.unresolved -= 1;
+        self.outcomes.push_back(Outcome::Call { key, answer });
+    }
+
+    /// Gives a batch up.
+    pub(super) fn give_up_batch(&mut self, now: Micros, key: BatchKey, reason: NotSent) {
+        let receipt = give_up_receipt(&self.batches[key].request, reason);
+        self.decide_batch(now, key, receipt);
+    }
+
+    /// Gives a call up.
+    pub(super) fn give_up_call(&mut self, key: CallKey, reason: NotSent) {
+        let request = &self.calls[key].request;
+        let answer = match request.give_up(reason) {
+            GivenUp::NotSent(reason) => Answer::NotSent { reason },
+            GivenUp::Unknown => Answer::Unknown {
+                request: request.number,
+            },
+        };
+        self.decide_call(key, answer);
+    }
+
+    /// Gives everything up.
+    pub(super) fn settle_all(&mut self, now: Micros, reason: NotSent) {
+        for key in self.batches.keys() {
+            if matches!(
+                self.batches[key].state,
+                BatchState::Queued | BatchState::Awaiting | BatchState::Retry
+            ) {
+                self.give_up_batch(now, key, reason);
+            }
+        }
+        for key in self.calls.keys() {
+            if self.calls[key].is_undecided() {
+                self.give_up_call(key, reason);
+            }
+        }
+        self.finish_when_done(now);
+    }
+
+    /// Gives up what has no number, because none is left.
+    pub(super) fn settle_unnumbered(&mut self, now: Micros) {
+        for key in self.batches.keys() {
+            if self.batches[key].state == BatchState::Queued {
+                self.give_up_batch(now, key, NotSent::NumbersExhausted);
+            }
+        }
+        for key in self.calls.keys() {
+            if self.calls[key].state == CallState::Queued {
+                self.give_up_call(key, NotSent::NumbersExhausted);
+            }
+        }
+    }
+
+    /// Brings deadlines forward to the deadline of the close.
+    pub(super) fn cap_deadlines(&mut self, deadline: Micros) {
+        for key in self.batches.keys() {
+            if matches!(
+                self.batches[key].state,
+                BatchState::Queued | BatchState::Awaiting | BatchState::Retry
+            ) {
+                let request = &mut self.batches[key].request;
+                request.deadline = request.deadline.min(deadline);
+                self.alarms.bring_forward(Owner::Batch(key), deadline);
+            }
+        }
+        for key in self.calls.keys() {
+            if self.calls[key].is_undecided() {
+                let request = &mut self.calls[key].request;
+                request.deadline = request.deadline.min(deadline);
+                self.alarms.bring_forward(Owner::Call(key), deadline);
+            }
+        }
+    }
+
+    /// Moves a lane on after its window changed: from draining to the pause, and into the queue for a turn.
+    pub(super) fn settle_lane(&mut self, now: Micros, key: LaneKey) {
+        let lane = &mut self.lanes[key];
+        if lane.phase == Phase::Draining && lane.awaiting == 0 {
+            if lane.retry == 0 {
+                lane.phase = Phase::Flowing;
+            } else {
+                lane.phase = Phase::Pausing;
+                let failures = lane.refusals_in_row;
+                lane.refusals_in_row = failures.saturating_add(1);
+                let pause_us = self.refusal_backoff().pause_us(failures, &mut self.rng);
+                self.alarms.arm(Owner::Lane(key), now.after(pause_us));
+            }
+        }
+        self.lane_moved(key);
+    }
+
+    /// Queues a lane for a turn if it has something to send.
+    pub(super) fn lane_moved(&mut self, key: LaneKey) {
+        if self.lanes[key]
+            .turn(&self.batches, self.numbers.next(), self.span_max())
+            .is_some()
+        {
+            self.lanes.ask_turn(key);
+        }
+    }
+
+    /// Ends a close once nothing is unresolved. An active session is ended by its logout instead.
+    pub(super) fn finish_when_done(&mut self, now: Micros) {
+        if self.session.closing.is_none() || self.unresolved > 0 {
+            return;
+        }
+        match self.session.state {
+            SessionState::Disconnected
+            | SessionState::Connecting
+            | SessionState::Connected
+            | SessionState::LoggingIn
+            | SessionState::Recycling => self.end(now, SessionEvent::Shut),
+            _ => {}
+        }
+    }
+
+    #[cfg(not(feature = "mutations"))]
+    const fn frees_early(&self) -> bool {
+        false
+    }
+
+    #[cfg(feature = "mutations")]
+    fn frees_early(&self) -> bool {
+        self.config.mutates(crate::Mutation::EarlyFree)
+    }
+}
+
+fn give_up_receipt(request: &Request, reason: NotSent) -> Receipt {
+    match request.give_up(reason) {
+        GivenUp::NotSent(reason) => Receipt::NotSent { reason },
+        GivenUp::Unknown => Receipt::Unknown {
+            request: request.number,
+        },
+    }
+}

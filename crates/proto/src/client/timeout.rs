@@ -1,0 +1,129 @@
+//! Time: patience that ends, pauses that are over, deadlines.
+
+use super::{Client, Heartbeat};
+use crate::alarms::Owner;
+use crate::batch::BatchState;
+use crate::calls::CallState;
+use crate::lane::Phase;
+use crate::outcome::{Answer, NotSent, Receipt};
+use crate::session::{SessionEvent, SessionState};
+use crate::{BatchKey, CallKey, LaneKey, Micros};
+
+impl Client {
+    /// When [`Client::handle_timeout`] is to be called at the latest, `None` when nothing waits for time.
+    #[must_use]
+    pub fn poll_deadline(&self) -> Option<Micros> {
+        self.alarms.earliest()
+    }
+
+    /// Time has passed. Cheap when nothing is due; calling it too often or too late is harmless.
+    pub fn handle_timeout(&mut self, now: Micros) {
+        while let Some(owner) = self.alarms.pop_due(now) {
+            match owner {
+                Owner::Session => self.session_alarm(now),
+                Owner::Heartbeat => self.heartbeat_alarm(now),
+                Owner::WriteStall => self.write_stall_alarm(now),
+                Owner::Close => self.close_alarm(now),
+                Owner::Lane(key) => self.lane_alarm(key),
+                Owner::Call(key) => self.call_alarm(now, key),
+                Owner::Batch(key) => self.batch_alarm(now, key),
+            }
+        }
+        self.finish_when_done(now);
+    }
+
+    fn session_alarm(&mut self, now: Micros) {
+        match self.session.state {
+            SessionState::Disconnected | SessionState::Connected => self.session.action_due = true,
+            SessionState::Connecting | SessionState::LoggingIn | SessionState::LoggingOut => {
+                self.stats.session_timeouts += 1;
+                self.recycle(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn heartbeat_alarm(&mut self, now: Micros) {
+        if let Heartbeat::Asked(_) = self.session.heartbeat {
+            self.stats.heartbeat_timeouts += 1;
+            return self.recycle(now);
+        }
+        let due_at = self
+            .session
+            .active_at
+            .after(self.config.heartbeat_interval_us);
+        if due_at > now {
+            self.alarms.arm(Owner::Heartbeat, due_at);
+        } else {
+            self.session.heartbeat = Heartbeat::Due;
+        }
+    }
+
+    fn write_stall_alarm(&mut self, now: Micros) {
+        if self.writes.in_flight == 0 {
+            return;
+        }
+        let stalled_at = self.writes.progress_at.after(self.config.write_stall_us);
+        if stalled_at > now {
+            self.alarms.arm(Owner::WriteStall, stalled_at);
+        } else {
+            self.stats.write_stalls += 1;
+            self.recycle(now);
+        }
+    }
+
+    fn close_alarm(&mut self, now: Micros) {
+        self.settle_all(now, NotSent::Deadline);
+        match self.session.state {
+            SessionState::Active | SessionState::LoggingOut => self.end(now, SessionEvent::Shut),
+            _ => {}
+        }
+    }
+
+    fn lane_alarm(&mut self, key: LaneKey) {
+        if self.lanes[key].phase == Phase::Pausing {
+            self.lanes[key].phase = Phase::Flowing;
+            self.lane_moved(key);
+        }
+    }
+
+    fn batch_alarm(&mut self, now: Micros, key: BatchKey) {
+        let batch = &self.batches[key];
+        if batch.request.deadline <= now {
+            return self.give_up_batch(now, key, NotSent::Deadline);
+        }
+        assert_eq!(
+            batch.state,
+            BatchState::Awaiting,
+            "before the deadline only silence rings"
+        );
+        self.stats.silences += 1;
+        if batch.request.awaits_nothing_new() {
+            let request = batch.request.number;
+            self.decide_batch(now, key, Receipt::Unknown { request });
+        } else {
+            self.retry_batch(now, key);
+        }
+    }
+
+    fn call_alarm(&mut self, now: Micros, key: CallKey) {
+        let call = &mut self.calls[key];
+        if call.request.deadline <= now {
+            return self.give_up_call(key, NotSent::Deadline);
+        }
+        let deadline = call.request.deadline;
+        match call.state {
+            CallState::Awaiting => {
+                self.stats.silences += 1;
+                if call.request.awaits_nothing_new() {
+                    let request = call.request.number;
+                    return self.decide_call(key, Answer::Unknown { request });
+                }
+            }
+            CallState::Pausing => {}
+            state => unreachable!("before the deadline nothing rings in {state:?}"),
+        }
+        call.state = CallState::Retry;
+        self.alarms.arm(Owner::Call(key), deadline);
+    }
+}

@@ -1,0 +1,284 @@
+//! Which frame goes next, and what follows when it was written.
+
+use super::{Client, Heartbeat};
+use crate::action::Transmit;
+use crate::alarms::Owner;
+use crate::batch::BatchState;
+use crate::calls::{CallKind, CallState};
+use crate::error::DriverError;
+use crate::lane::Turn;
+use crate::outcome::NotSent;
+use crate::session::{SessionEvent, SessionState};
+use crate::{BatchKey, CallKey, Frame, LaneKey, Micros};
+
+impl Client {
+    /// The next frame to write. Its memory must stay untouched until [`Client::handle_written`] or
+    /// [`Client::handle_disconnected`].
+    pub fn poll_transmit(&mut self, now: Micros) -> Option<Transmit> {
+        let transmit = match self.session.state {
+            SessionState::Connected if self.session.action_due && !self.writes.login => {
+                self.transmit_login(now)
+            }
+            SessionState::Active => self.transmit_active(now)?,
+            _ => return None,
+        };
+        if self.writes.in_flight == 0 {
+            self.writes.progress_at = now;
+            if !self.alarms.is_armed(Owner::WriteStall) {
+                self.alarms
+                    .arm(Owner::WriteStall, now.after(self.config.write_stall_us));
+            }
+        }
+        self.writes.in_flight += 1;
+        self.session.active_at = now;
+        Some(transmit)
+    }
+
+    /// All bytes of the frame were handed to the kernel and the kernel is done with their memory.
+    ///
+    /// # Errors
+    /// [`DriverError::NotWriting`] when no write of the frame was in flight.
+    pub fn handle_written(&mut self, now: Micros, frame: Frame) -> Result<(), DriverError> {
+        let was_in_flight = match frame {
+            Frame::Login => core::mem::take(&mut self.writes.login),
+            Frame::Ping => core::mem::take(&mut self.writes.ping),
+            Frame::Logout => core::mem::take(&mut self.writes.logout),
+            Frame::Batch(key) => {
+                self.batches.get(key).is_some() && self.batches[key].request.written()
+            }
+            Frame::Call(key) => self.calls.get(key).is_some() && self.calls[key].request.written(),
+        };
+        if !was_in_flight {
+            return Err(DriverError::NotWriting(frame));
+        }
+        self.writes.in_flight -= 1;
+        self.handle_write_progress(now);
+        match frame {
+            Frame::Batch(key) => self.batch_written(now, key),
+            Frame::Call(key) => self.call_written(now, key),
+            Frame::Login | Frame::Ping | Frame::Logout => {}
+        }
+        self.finish_when_done(now);
+        Ok(())
+    }
+
+    /// Some bytes were handed to the kernel: the connection is not stalled. Needed only for frames that may take
+    /// longer than [`crate::Config::write_stall_us`]; [`Client::handle_written`] counts as progress too.
+    pub fn handle_write_progress(&mut self, now: Micros) {
+        self.writes.progress_at = now;
+    }
+
+    fn batch_written(&mut self, now: Micros, key: BatchKey) {
+        let batch = &self.batches[key];
+        match batch.state {
+            BatchState::Held(_) => self.release_batch(now, key),
+            BatchState::Awaiting => {
+                let at = batch
+                    .request
+                    .deadline
+                    .min(now.after(self.config.request_timeout_us));
+                self.alarms.arm(Owner::Batch(key), at);
+            }
+            _ => self.settle_lane(now, batch.lane),
+        }
+    }
+
+    fn call_written(&mut self, now: Micros, key: CallKey) {
+        let call = &self.calls[key];
+        match call.state {
+            CallState::Held(_) => self.release_call(key),
+            CallState::Awaiting => {
+                let at = call
+                    .request
+                    .deadline
+                    .min(now.after(self.config.request_timeout_us));
+                self.alarms.arm(Owner::Call(key), at);
+            }
+            _ => {}
+        }
+    }
+
+    fn transmit_login(&mut self, now: Micros) -> Transmit {
+        self.session.action_due = false;
+        self.apply(SessionEvent::LoginSent);
+        self.alarms
+            .arm(Owner::Session, now.after(self.config.login_timeout_us));
+        self.writes.login = true;
+        Transmit::Login
+    }
+
+    fn transmit_active(&mut self, now: Micros) -> Option<Transmit> {
+        for kind in CallKind::ALL {
+            if let Some(transmit) = self.transmit_call(now, kind) {
+                return Some(transmit);
+            }
+        }
+        while let Some(lane) = self.lanes.next_turn() {
+            if let Some(transmit) = self.transmit_lane(now, lane) {
+                return Some(transmit);
+            }
+        }
+        if self.session.heartbeat == Heartbeat::Due
+            && !self.writes.ping
+            && self.calls.current(CallKind::Read).is_none()
+        {
+            return Some(self.transmit_ping(now));
+        }
+        if self.session.closing.is_some() && self.unresolved == 0 {
+            return self.transmit_logout(now);
+        }
+        None
+    }
+
+    fn transmit_call(&mut self, now: Micros, kind: CallKind) -> Option<Transmit> {
+        loop {
+            let key = self.calls.turn(kind)?;
+            if self.calls[key].request.deadline <= now {
+                self.give_up_call(key, NotSent::Deadline);
+                continue;
+            }
+            if self.calls[key].request.number == 0 {
+                let number = match kind {
+                    CallKind::Metadata => self.numbers.take(),
+                    CallKind::Read => self.numbers.repeat_for_read(),
+                };
+                let Some(number) = number else {
+                    self.give_up_call(key, NotSent::NumbersExhausted);
+                    continue;
+                };
+                self.calls[key].request.number = number;
+            }
+            if self.calls.current(kind).is_none() {
+                self.calls.promote(kind);
+            }
+            let session = self.session.epoch;
+            let call = &mut self.calls[key];
+            call.state = CallState::Awaiting;
+            let attempt = call.request.hand_over();
+            let (operation, code, request) = (call.operation, call.code, call.request.number);
+            self.stats.calls_sent += 1;
+            self.end_range(now);
+            return Some(Transmit::Call {
+                key,
+                operation,
+                code,
+                request,
+                session,
+                attempt,
+            });
+        }
+    }
+
+    fn transmit_lane(&mut self, now: Micros, lane: LaneKey) -> Option<Transmit> {
+        let key = loop {
+            let turn = self.lanes[lane].turn(&self.batches, self.numbers.next(), self.span_max());
+            let key = match turn {
+                None => {
+                    self.count_span_wait(lane);
+                    return None;
+                }
+                Some(Turn::Retry(key) | Turn::New(key)) => key,
+            };
+            if self.batches[key].request.deadline <= now {
+                self.give_up_batch(now, key, NotSent::Deadline);
+                continue;
+            }
+            match turn {
+                Some(Turn::New(_)) => match self.numbers.take() {
+                    Some(number) => self.enter_window(lane, key, number),
+                    None => return None,
+                },
+                _ => {
+                    self.lanes[lane].set_state(&mut self.batches, key, BatchState::Awaiting);
+                    self.stats.batches_resent += 1;
+                    #[cfg(feature = "mutations")]
+                    self.renumber(key);
+                }
+            }
+            break key;
+        };
+        let session = self.session.epoch;
+        let request = &mut self.batches[key].request;
+        let attempt = request.hand_over();
+        let (number, deadline) = (request.number, request.deadline);
+        self.alarms.arm(Owner::Batch(key), deadline);
+        self.lane_moved(lane);
+        self.end_range(now);
+        Some(Transmit::Batch {
+            key,
+            lane,
+            request: number,
+            session,
+            attempt,
+        })
+    }
+
+    fn enter_window(&mut self, lane: LaneKey, key: BatchKey, number: u64) {
+        self.lanes[lane].queue.remove(&mut self.batches, key);
+        self.batches[key].request.number = number;
+        self.batches[key].state = BatchState::Awaiting;
+        self.lanes[lane].enter(key);
+        self.pending.insert(number, key);
+        self.stats.batches_sent += 1;
+    }
+
+    fn count_span_wait(&mut self, lane: LaneKey) {
+        let waits = &self.lanes[lane];
+        let oldest = waits.oldest_request(&self.batches);
+        if waits.queue.len() > 0
+            && oldest.is_some_and(|oldest| self.numbers.next() - oldest > self.span_max())
+        {
+            self.stats.span_waits += 1;
+        }
+    }
+
+    /// After the last number was taken: what waits for one will never get it.
+    fn end_range(&mut self, now: Micros) {
+        if self.numbers.is_exhausted() {
+            self.settle_unnumbered(now);
+        }
+    }
+
+    fn transmit_ping(&mut self, now: Micros) -> Transmit {
+        let request = self.numbers.repeat_for_ping();
+        self.session.heartbeat = Heartbeat::Asked(request);
+        self.alarms
+            .arm(Owner::Heartbeat, now.after(self.config.request_timeout_us));
+        self.writes.ping = true;
+        self.stats.pings_sent += 1;
+        Transmit::Ping {
+            request,
+            session: self.session.epoch,
+        }
+    }
+
+    fn transmit_logout(&mut self, now: Micros) -> Option<Transmit> {
+        let Some(request) = self.numbers.take_for_logout() else {
+            self.end(now, SessionEvent::Shut);
+            return None;
+        };
+        self.session.logout_request = request;
+        self.apply(SessionEvent::LogoutSent);
+        self.session.heartbeat = Heartbeat::Quiet;
+        self.alarms.cancel(Owner::Heartbeat);
+        self.alarms
+            .arm(Owner::Session, now.after(self.config.login_timeout_us));
+        self.writes.logout = true;
+        Some(Transmit::Logout {
+            request,
+            session: self.session.epoch,
+        })
+    }
+
+    /// The fault of giving a retry a new number.
+    #[cfg(feature = "mutations")]
+    fn renumber(&mut self, key: BatchKey) {
+        if self.config.mutates(crate::Mutation::NewNumberOnRetry)
+            && let Some(number) = self.numbers.take()
+        {
+            self.pending.remove(self.batches[key].request.number);
+            self.batches[key].request.number = number;
+            self.pending.insert(number, key);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! One lane: the queue of batches that were never sent and the window of requests without a final answer.
+//!
+//! ```text
+//! submit -> queue  | n  n+3  n+4  n+9 |  -> outcome
+//!                  +---- window ------+     numbers rise, the oldest first
+//! ```
+//!
+//! The window holds the law's `unresolved(P)`: a request enters with its first transmission and leaves with its
+//! outcome. `awaiting + retry + held = window length`.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::batch::{BatchState, Batches, Queue};
+use crate::config::LaneConfig;
+use crate::limits::{REQUEST_SPAN_MAX, WINDOW_REQUESTS_MAX};
+use crate::{BatchKey, LaneKey};
+
+/// What a lane does with its turn to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Sends: retries first, then new batches.
+    Flowing,
+    /// A request was refused: nothing is sent until everything in flight is answered or silent for too long.
+    Draining,
+    /// Drained; pauses before the refused requests go out again.
+    Pausing,
+}
+
+/// The batch whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Send this one again, under its number.
+    Retry(BatchKey),
+    /// Send this one for the first time.
+    New(BatchKey),
+}
+
+/// Requests of a lane without a final answer, by rising number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    keys: [BatchKey; WINDOW_REQUESTS_MAX as usize],
+    len: u8,
+}
+
+impl Window {
+    pub(crate) const fn new() -> Self {
+        Self {
+            keys: [BatchKey(u32::MAX); WINDOW_REQUESTS_MAX as usize],
+            len: 0,
+        }
+    }
+
+    pub(crate) const fn len(&self) -> u8 {
+        self.len
+    }
+
+    pub(crate) fn keys(&self) -> &[BatchKey] {
+        &self.keys[..self.len as usize]
+    }
+
+    fn push(&mut self, key: BatchKey) {
+        assert!(
+            self.len < WINDOW_REQUESTS_MAX,
+            "the window's ceiling is checked before"
+        );
+        self.keys[self.len as usize] = key;
+        self.len += 1;
+    }
+
+    fn remove(&mut self, key: BatchKey) {
+        let position = self
+            .keys()
+            .iter()
+            .position(|&found| found == key)
+            .expect("an unresolved batch is in the window");
+        self.keys
+            .copy_within(position + 1..self.len as usize, position);
+        self.len -= 1;
+    }
+}
+
+/// One lane. `Closed` entries are the free ones of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    pub(crate) config: LaneConfig,
+    pub(crate) is_open: bool,
+    pub(crate) queue: Queue,
+    pub(crate) window: Window,
+    pub(crate) phase: Phase,
+    /// Requests of the window in [`BatchState::Awaiting`].
+    pub(crate) awaiting: u8,
+    /// Requests of the window in [`BatchState::Retry`].
+    pub(crate) retry: u8,
+    /// Refusals since the last confirmation.
+    pub(crate) refusals_in_row: u32,
+    /// Whether the lane is in the table's turn queue.
+    in_turn_queue: bool,
+}
+
+impl Lane {
+    fn new() -> Self {
+        Self {
+            config: LaneConfig::default(),
+            is_open: false,
+            queue: Queue::default(),
+            window: Window::new(),
+            phase: Phase::Flowing,
+            awaiting: 0,
+            retry: 0,
+            refusals_in_row: 0,
+            in_turn_queue: false,
+        }
+    }
+
+    /// The batch to send now, were it the lane's turn, when the next number is `next_request`.
+    pub(crate) fn turn(&self, batches: &Batches, next_request: u64, span_max: u64) -> Option<Turn> {
+        if self.phase != Phase::Flowing {
+            return None;
+        }
+        if self.retry > 0 {
+            let first = self.first_retry(batches);
+            // Its last transmission is still being written: the rest waits, so that order holds.
+            return (!batches[first].request.write_in_flight()).then_some(Turn::Retry(first));
+        }
+        let head = self.queue.head()?;
+        self.has_window_room(batches, next_request, span_max)
+            .then_some(Turn::New(head))
+    }
+
+    /// Laws W1 and W2 for a new request with number `next_request`.
+    pub(crate) fn has_window_room(
+        &self,
+        batches: &Batches,
+        next_request: u64,
+        span_max: u64,
+    ) -> bool {
+        self.window.len() < self.config.window()
+            && self
+                .oldest_request(batches)
+                .is_none_or(|oldest| next_request - oldest <= span_max)
+    }
+
+    /// The lowest unresolved number.
+    pub(crate) fn oldest_request(&self, batches: &Batches) -> Option<u64> {
+        self.window
+            .keys()
+            .first()
+            .map(|&key| batches[key].request.number)
+    }
+
+    /// Whether nothing waits and nothing is unresolved.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.queue.len() == 0 && self.window.len() == 0
+    }
+
+    /// Takes a batch into the window, behind all others, with its first transmission.
+    pub(crate) fn enter(&mut self, key: BatchKey) {
+        self.window.push(key);
+        self.awaiting += 1;
+    }
+
+    /// Moves a batch of the window to another state and keeps the counts.
+    pub(crate) fn set_state(&mut self, batches: &mut Batches, key: BatchKey, state: BatchState) {
+        self.count_out(batches[key].state);
+        batches[key].state = state;
+        match state {
+            BatchState::Awaiting => self.awaiting += 1,
+            BatchState::Retry => self.retry += 1,
+            _ => {}
+        }
+    }
+
+    /// Takes a resolved batch out of the window. Its state is set by the caller.
+    pub(crate) fn leave(&mut self, batches: &Batches, key: BatchKey) {
+        self.count_out(batches[key].state);
+        self.window.remove(key);
+    }
+
+    fn count_out(&mut self, state: BatchState) {
+        match state {
+            BatchState::Awaiting => self.awaiting -= 1,
+            BatchState::Retry => self.retry -= 1,
+            _ => {}
+        }
+    }
+
+    fn first_retry(&self, batches: &Batches) -> BatchKey {
+        let mut keys = self.window.keys().iter().copied();
+        keys.find(|&key| batches[key].state == BatchState::Retry)
+            .expect("a lane with retries has one in its window")
+    }
+}
+
+/// All lanes, and the queue of those that may have something to send.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    entries: Vec<Lane>,
+    /// Lanes that may have a turn, in round-robin order. Checked again when popped, so a stale entry does no harm.
+    turn_queue: VecDeque<LaneKey>,
+}
+
+impl core::ops::Index<LaneKey> for Lanes {
+    type Output = Lane;
+
+    fn index(&self, key: LaneKey) -> &Lane {
+        &self.entries[key.index()]
+    }
+}
+
+impl core::ops::IndexMut<LaneKey> for Lanes {
+    fn index_mut(&mut self, key: LaneKey) -> &mut Lane {
+        &mut self.entries[key.index()]
+    }
+}
+
+impl Lanes {
+    pub(crate) fn new(lanes_max: u32) -> Self {
+        let len = lanes_max as usize;
+        Self {
+            entries: (0..len).map(|_| Lane::new()).collect(),
+            turn_queue: VecDeque::with_capacity(len),
+        }
+    }
+
+    pub(crate) fn get(&self, key: LaneKey) -> Option<&Lane> {
+        self.entries.get(key.index()).filter(|lane| lane.is_open)
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = LaneKey> + use<> {
+        (0..self.entries.len() as u32).map(LaneKey)
+    }
+
+    /// Opens a closed lane.
+    pub(crate) fn open(&mut self, key: LaneKey, config: LaneConfig) {
+        let in_turn_queue = self[key].in_turn_queue;
+        self[key] = Lane {
+            config,
+            is_open: true,
+            in_turn_queue,
+            ..Lane::new()
+        };
+    }
+
+    /// Queues a lane for its turn, behind the others, once.
+    pub(crate) fn ask_turn(&mut self, key: LaneKey) {
+        if !self[key].in_turn_queue {
+            self[key].in_turn_queue = true;
+            self.turn_queue.push_back(key);
+        }
+    }
+
+    /// The next lane that asked for a turn.
+    pub(crate) fn next_turn(&mut self) -> Option<LaneKey> {
+        let key = self.turn_queue.pop_front()?;
+        self[key].in_turn_queue = false;
+        Some(key)
+    }
+
+    /// Whether the lane waits for its turn.
+    pub(crate) fn asked_turn(&self, key: LaneKey) -> bool {
+        self[key].in_turn_queue
+    }
+}
+
+const _: () = assert!(
+    REQUEST_SPAN_MAX >= WINDOW_REQUESTS_MAX as u64,
+    "a lane alone on its connection never hits W1"
+);

@@ -1,0 +1,197 @@
+//! One request over all its transmissions: what is known about them, and what each reply means.
+//!
+//! A request may be transmitted many times under one number, and the server answers each transmission at most once.
+//! As long as every transmission was answered with a refusal, nothing of it can be stored. One transmission without
+//! an answer is enough for "may be stored": it can be parked at the server and commit at any later time. These
+//! facts separate `NotSent` and `Rejected` from `Unknown`, for batches and for calls alike.
+
+use ringmain_wire::{CodeClass, ErrorCode};
+
+use crate::Micros;
+use crate::outcome::NotSent;
+use crate::reply::Verdict;
+
+/// A request that was accepted and is not resolved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) deadline: Micros,
+    /// Request number, 0 until the first transmission.
+    pub(crate) number: u64,
+    /// Transmissions so far.
+    transmissions: u32,
+    /// Transmissions on the present connection without an answer.
+    open: u32,
+    /// Whether the fate of one transmission can never be learned: its connection went down, or its answer was
+    /// "outcome unknown".
+    lost: bool,
+    /// A permanent refusal, while other transmissions are still unanswered.
+    refused: Option<ErrorCode>,
+    /// Whether a refusal as "not logged in" already led to a new login for this request.
+    login_renewed: bool,
+    /// Whether a write of the request is in the driver's hands. At most one is.
+    write_in_flight: bool,
+}
+
+/// What a reply means for its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// A refusal beyond those that were due: a duplicate, means nothing.
+    Late,
+    /// Done.
+    Done(Success),
+    /// Refused for good, and no transmission can have been stored.
+    Rejected(ErrorCode),
+    /// Refused for good, but an earlier transmission may have been stored.
+    Unknown,
+    /// Refused for good, but another transmission is still unanswered: wait for it, do not send again.
+    Wait,
+    /// Refused for now: send again after a pause.
+    Refused(RefusalKind),
+    /// The session is gone: log in, then send again.
+    SessionLost,
+}
+
+/// What a success told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Success {
+    /// Partition and base offset of a send.
+    Confirmed { partition_id: u32, base_offset: u64 },
+    /// Nothing more.
+    Plain,
+    /// Done by an earlier transmission, details gone.
+    AlreadyApplied,
+}
+
+/// The two refusals that lead to a retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusalKind {
+    /// Code 58.
+    NotAdmitted,
+    /// Code 57.
+    UnknownOutcome,
+}
+
+/// How a request ends that is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// Not stored, and it never will be.
+    NotSent(NotSent),
+    /// May be stored.
+    Unknown,
+}
+
+impl Request {
+    pub(crate) const fn new(deadline: Micros) -> Self {
+        Self {
+            deadline,
+            number: 0,
+            transmissions: 0,
+            open: 0,
+            lost: false,
+            refused: None,
+            login_renewed: false,
+            write_in_flight: false,
+        }
+    }
+
+    /// Whether a write of it is in the driver's hands.
+    pub(crate) const fn write_in_flight(&self) -> bool {
+        self.write_in_flight
+    }
+
+    /// Whether it was refused for good and only waits for the answers of other transmissions.
+    pub(crate) const fn awaits_nothing_new(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// Whether nothing of it can be stored: never transmitted, or every transmission was refused.
+    pub(crate) const fn is_certainly_not_stored(&self) -> bool {
+        self.open == 0 && !self.lost
+    }
+
+    /// It goes to the driver. Returns which transmission this is, from 1.
+    pub(crate) fn hand_over(&mut self) -> u32 {
+        assert!(!self.write_in_flight, "one write of a request at a time");
+        assert!(self.number != 0, "numbered before the first transmission");
+        self.write_in_flight = true;
+        self.open += 1;
+        self.transmissions = self.transmissions.saturating_add(1);
+        self.transmissions
+    }
+
+    /// The driver is done with its memory. Returns `false` when no write was in flight.
+    pub(crate) const fn written(&mut self) -> bool {
+        core::mem::replace(&mut self.write_in_flight, false)
+    }
+
+    /// The connection is down: nothing is in flight, and what was not answered never will be.
+    pub(crate) const fn lose_connection(&mut self) {
+        self.write_in_flight = false;
+        self.lost |= self.open > 0;
+        self.open = 0;
+    }
+
+    /// Takes a reply into account.
+    ///
+    /// A success holds whichever transmission it answers, even one that was counted as lost. A refusal answers one
+    /// open transmission and says nothing about the others.
+    pub(crate) fn judge(&mut self, verdict: Verdict) -> Judgement {
+        let answers_open = self.open > 0;
+        self.open -= u32::from(answers_open);
+        let code = match verdict {
+            Verdict::Confirmed {
+                partition_id,
+                base_offset,
+            } => {
+                return Judgement::Done(Success::Confirmed {
+                    partition_id,
+                    base_offset,
+                });
+            }
+            Verdict::Success | Verdict::LoggedIn { .. } | Verdict::LoginFailed => {
+                return Judgement::Done(Success::Plain);
+            }
+            Verdict::Refused(code) => code,
+        };
+        match code.class() {
+            CodeClass::AlreadyApplied => Judgement::Done(Success::AlreadyApplied),
+            _ if !answers_open => Judgement::Late,
+            class if let Some(first) = self.refused => {
+                self.lost |= class == CodeClass::UnknownOutcome;
+                self.refuse(first)
+            }
+            CodeClass::NotAdmitted => Judgement::Refused(RefusalKind::NotAdmitted),
+            CodeClass::UnknownOutcome => {
+                self.lost = true;
+                Judgement::Refused(RefusalKind::UnknownOutcome)
+            }
+            CodeClass::SessionDead if code != ErrorCode::UNAUTHENTICATED || !self.login_renewed => {
+                self.login_renewed |= code == ErrorCode::UNAUTHENTICATED;
+                Judgement::SessionLost
+            }
+            CodeClass::SessionDead | CodeClass::Permanent => self.refuse(code),
+        }
+    }
+
+    fn refuse(&mut self, code: ErrorCode) -> Judgement {
+        if self.open > 0 {
+            self.refused = Some(code);
+            Judgement::Wait
+        } else if self.lost {
+            Judgement::Unknown
+        } else {
+            Judgement::Rejected(code)
+        }
+    }
+
+    /// How it ends if it is given up now, for `reason`.
+    pub(crate) const fn give_up(&self, reason: NotSent) -> GivenUp {
+        if !self.is_certainly_not_stored() {
+            return GivenUp::Unknown;
+        }
+        GivenUp::NotSent(match reason {
+            NotSent::Deadline if self.transmissions > 0 => NotSent::Refused,
+            reason => reason,
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! Counters of what a client went through. They only rise.
+
+/// Counters since construction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Batches transmitted for the first time.
+    pub batches_sent: u64,
+    /// Batches transmitted again, for whatever reason.
+    pub batches_resent: u64,
+    /// Calls transmitted, repetitions included.
+    pub calls_sent: u64,
+    /// Heartbeats sent.
+    pub pings_sent: u64,
+    /// Requests that stayed unanswered for the request timeout.
+    pub silences: u64,
+    /// Refusals with code 58.
+    pub refusals_not_admitted: u64,
+    /// Refusals with code 57.
+    pub refusals_unknown_outcome: u64,
+    /// Batches confirmed after a later one of their lane, unless offsets prove the order. An upper bound of what was
+    /// really overtaken: a lost reply looks the same. Always 0 in a `Strict` lane. Batches that end `Unknown` are not
+    /// counted; they may be stored anywhere.
+    pub overtaken: u64,
+    /// Times a lane had to wait because its oldest unresolved request is 127 numbers behind (law W1).
+    pub span_waits: u64,
+    /// Replies to numbers that were settled before: late or duplicate.
+    pub replies_late: u64,
+    /// Replies to numbers or operations that were never sent.
+    pub replies_foreign: u64,
+    /// Logins accepted.
+    pub logins: u64,
+    /// Logins refused for now.
+    pub logins_postponed: u64,
+    /// Times the duplicate coverage of a session was lost.
+    pub coverage_losses: u64,
+    /// Evictions received.
+    pub evictions: u64,
+    /// Connections lost or not established.
+    pub disconnects: u64,
+    /// Connections given up because a connect, a login or a logout took too long.
+    pub session_timeouts: u64,
+    /// Connections given up because a heartbeat stayed unanswered.
+    pub heartbeat_timeouts: u64,
+    /// Connections given up because a write made no progress.
+    pub write_stalls: u64,
+}

@@ -1,0 +1,26 @@
+//! Virtual time: microseconds of a monotonic clock that the driver owns.
+//!
+//! Nothing here reads a clock. Arithmetic saturates, so an absurd deadline means "never" and not a wrap to the past.
+
+/// A point in time, in microseconds since an origin that the driver chose once and never moves back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    /// The origin.
+    pub const ZERO: Self = Self(0);
+    /// A point that no clock reaches: as a deadline it means "never".
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The point `us` microseconds later, [`Micros::MAX`] when that is out of range.
+    #[must_use]
+    pub const fn after(self, us: u64) -> Self {
+        Self(self.0.saturating_add(us))
+    }
+
+    /// Microseconds from `earlier` to `self`, 0 when `earlier` is not earlier.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
