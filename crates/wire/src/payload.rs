@@ -3,13 +3,29 @@
 //! | module | commands |
 //! |---|---|
 //! | [`login`] | login with password and with token, logout |
+//! | [`cluster`] | ping, cluster metadata |
+//! | [`stream`] | create, update, delete, purge and get streams |
+//! | [`topic`] | the same of topics; create and delete partitions, delete segments |
+//! | [`send`] | the reply to a send; the request is in [`crate::batch`] |
+//! | [`poll`] | poll messages |
+//! | [`consumer`] | get, store and delete consumer offsets |
+//! | [`system`] | get me, get stats, describe options |
+//! | [`token`] | personal access tokens |
 //!
 //! A request implements [`Command`], which names its code and the type of its reply. A reply's payload is what
 //! [`Reply::outcome`](crate::frame::Reply::outcome) gives on success: the result section is gone by then. Commands
 //! that have no type here go as [`Raw`] bodies.
 
+pub mod cluster;
+pub mod consumer;
 pub mod login;
+pub mod poll;
+pub mod send;
 mod shape;
+pub mod stream;
+pub mod system;
+pub mod token;
+pub mod topic;
 
 pub use shape::{Counted, Empty, LengthPrefixed, Raw, ToEnd};
 
