@@ -2,21 +2,21 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use monoio::io::AsyncReadRent;
-
 use crate::builder::{BrokerBuilder, StartError};
+use crate::net::{Command, Control, Setup, run};
+use crate::profile::Driver;
 use crate::stats::BrokerStats;
 
 /// A running broker. Dropping it stops its thread and closes every connection.
 #[derive(Debug)]
 pub struct Broker {
     addr: SocketAddr,
-    /// Closing this end is the stop signal. `Some` until the drop.
-    stop: Option<UnixStream>,
+    driver: Driver,
+    /// `Some` until the drop; dropping it is the order to stop.
+    control: Option<Control>,
     /// `Some` until the drop.
     thread: Option<JoinHandle<()>>,
 }
@@ -32,9 +32,15 @@ impl Broker {
         self.addr
     }
 
-    /// What the broker has counted so far.
+    /// The kernel interface that carries the sockets: never [`Driver::Auto`].
+    pub fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    /// What the broker has counted so far. Whatever a client was answered before this call is in it.
     pub fn stats(&self) -> BrokerStats {
-        BrokerStats::default()
+        // The thread ends before the handle only by a panic, which it has printed.
+        self.ask(Command::Stats).unwrap_or_default()
     }
 
     pub(crate) fn start(builder: BrokerBuilder) -> Result<Self, StartError> {
@@ -44,19 +50,32 @@ impl Broker {
         };
         let listener = TcpListener::bind(&builder.listen).map_err(listen_error)?;
         let addr = listener.local_addr().map_err(listen_error)?;
-        let (stop, stopped) = UnixStream::pair().map_err(|source| StartError::Thread { source })?;
+        let mut config = builder.config;
+        config.port = addr.port();
+        config.ip = addr.ip().to_string();
+        let (control, commands, woken) =
+            Control::pair().map_err(|source| StartError::Thread { source })?;
         let (started, ready) = mpsc::channel();
+        let setup = Setup {
+            config,
+            driver: builder.driver,
+            listener,
+            commands,
+            woken,
+            started,
+        };
         let thread = std::thread::Builder::new()
             .name("ringmain-broker".to_owned())
-            .spawn(move || run(listener, stopped, &started))
+            .spawn(move || run(setup))
             .map_err(|source| StartError::Thread { source })?;
         let outcome = ready
             .recv()
             .unwrap_or_else(|_| Err(io::Error::other("the thread ended")));
         match outcome {
-            Ok(()) => Ok(Self {
+            Ok(driver) => Ok(Self {
                 addr,
-                stop: Some(stop),
+                driver,
+                control: Some(control),
                 thread: Some(thread),
             }),
             Err(source) => Err(StartError::Driver {
@@ -66,35 +85,18 @@ impl Broker {
             }),
         }
     }
+
+    fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Option<T> {
+        self.control.as_ref()?.ask(command)
+    }
 }
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.control.take());
         if let Some(thread) = self.thread.take() {
             // A panic in the thread was already printed there; a second one here would abort the process.
             let _ = thread.join();
         }
     }
-}
-
-fn run(listener: TcpListener, stopped: UnixStream, started: &mpsc::Sender<io::Result<()>>) {
-    let runtime = monoio::RuntimeBuilder::<monoio::FusionDriver>::new()
-        .enable_timer()
-        .build();
-    let mut runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let _ = started.send(Err(error));
-            return;
-        }
-    };
-    let _ = started.send(Ok(()));
-    runtime.block_on(async move {
-        let _listener = listener;
-        let Ok(mut stopped) = monoio::net::UnixStream::from_std(stopped) else {
-            return;
-        };
-        let (_read, _buffer) = stopped.read(vec![0_u8; 1]).await;
-    });
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::broker::Broker;
+use crate::config::Config;
 use crate::profile::{Driver, Profile};
 use crate::script::Script;
 
@@ -11,20 +12,18 @@ use crate::script::Script;
 #[derive(Debug, Clone)]
 pub struct BrokerBuilder {
     pub(crate) listen: String,
-    pub(crate) profile: Profile,
     pub(crate) driver: Driver,
     pub(crate) script: Script,
-    pub(crate) sink: bool,
+    pub(crate) config: Config,
 }
 
 impl Default for BrokerBuilder {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:0".to_owned(),
-            profile: Profile::default(),
             driver: Driver::default(),
             script: Script::default(),
-            sink: false,
+            config: Config::default(),
         }
     }
 }
@@ -41,7 +40,7 @@ impl BrokerBuilder {
     /// Server version to imitate. Default [`Profile::Release`].
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
-        self.profile = profile;
+        self.config.profile = profile;
         self
     }
 
@@ -62,7 +61,68 @@ impl BrokerBuilder {
     /// Sink mode: read frame lengths, answer, store and verify nothing. For measuring a sender. Default false.
     #[must_use]
     pub fn sink(mut self, sink: bool) -> Self {
-        self.sink = sink;
+        self.config.sink = sink;
+        self
+    }
+
+    /// The one user. Default `iggy` with password `iggy`.
+    #[must_use]
+    pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        self.config.username = name.into();
+        self.config.password = password.into();
+        self
+    }
+
+    /// One more personal access token that the user can log in with. Default none.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.config.tokens.push(token.into());
+        self
+    }
+
+    /// Memory for the records of one topic, in bytes: past it the oldest batches are evicted, and counted.
+    /// Default 512 MiB. A topic's own `max_topic_size` can only lower it.
+    #[must_use]
+    pub fn topic_bytes_max(mut self, bytes: u64) -> Self {
+        self.config.topic_bytes_max = bytes;
+        self
+    }
+
+    /// Memory for the records of all topics, in bytes: past it the topic that holds the most gives. Default 1 GiB.
+    #[must_use]
+    pub fn memory_bytes_max(mut self, bytes: u64) -> Self {
+        self.config.memory_bytes_max = bytes;
+        self
+    }
+
+    /// Memory for frames that have not fully arrived, of all connections together, in bytes: the connection that
+    /// passes it is closed. Default 256 MiB.
+    #[must_use]
+    pub fn inbound_bytes_max(mut self, bytes: usize) -> Self {
+        self.config.inbound_bytes_max = bytes;
+        self
+    }
+
+    /// Connections at the same time; more are closed at once. Default 16384.
+    #[must_use]
+    pub fn connections_max(mut self, connections: usize) -> Self {
+        self.config.connections_max = connections;
+        self
+    }
+
+    /// Heartbeat interval in microseconds. A client that sent nothing for 1.2 intervals is evicted as stale. 0 never
+    /// evicts. Default 30 s.
+    #[must_use]
+    pub fn heartbeat_us(mut self, us: u64) -> Self {
+        self.config.heartbeat_us = us;
+        self
+    }
+
+    /// Time from the arrival of a send to its commit, in microseconds. Default 0, at once. With a delay a partition
+    /// can fill up: it takes 32 uncommitted sends and queues 64, and drops the next without a reply.
+    #[must_use]
+    pub fn commit_delay_us(mut self, us: u64) -> Self {
+        self.config.commit_delay_us = us;
         self
     }
 

@@ -16,8 +16,14 @@
 
 mod broker;
 mod builder;
+mod commands;
+mod config;
+mod layout;
+mod limits;
+mod net;
 mod profile;
 mod script;
+mod state;
 mod stats;
 
 pub use broker::Broker;

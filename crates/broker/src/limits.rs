@@ -1,0 +1,74 @@
+//! Every bound of the broker's memory, with what it costs. Nothing in the broker grows past the sum of these.
+//!
+//! ```text
+//! records            memory_bytes_max + FRAME_BYTES_MAX       (builder, default 1 GiB + 64 MiB)
+//! partial frames     inbound_bytes_max                        (builder, default 256 MiB)
+//! replies            OUTBOX_BYTES_MAX + one reply, per connection
+//! cached replies     REPLIES_CACHED_BYTES_MAX                  32 MiB
+//! windows            WINDOW_CLIENTS_TOTAL_MAX * ~64 bytes      64 MiB
+//! catalog            PARTITIONS_MAX * ~400 bytes               7 MiB
+//! connections        connections_max * ~20 KiB                 (builder, default 16384: 320 MiB)
+//! ```
+
+/// Requests a partition takes before one of them is committed.
+pub(crate) const PARTITION_UNCOMMITTED_MAX: usize = 32;
+
+/// Requests a partition queues behind the uncommitted ones. The next is dropped without a reply.
+pub(crate) const PARTITION_QUEUED_MAX: usize = 64;
+
+/// Request ids a partition remembers below a client's highest: one `u128` of bits.
+pub(crate) const WINDOW_IDS: u64 = 128;
+
+/// Clients a partition remembers; the longest idle leaves first.
+pub(crate) const WINDOW_CLIENTS_MAX: usize = 4096;
+
+/// Clients that all partitions together remember. At this bound a partition makes room among its own.
+pub(crate) const WINDOW_CLIENTS_TOTAL_MAX: usize = 1 << 20;
+
+/// Slots of the client table; the longest idle is evicted.
+pub(crate) const CLIENTS_MAX: usize = 8192;
+
+/// Replies the client table keeps for one client.
+pub(crate) const REPLIES_CACHED_MAX: usize = 5;
+
+/// Bytes of all cached replies. Past it a reply is not kept, and a retry is answered "already applied".
+pub(crate) const REPLIES_CACHED_BYTES_MAX: usize = 32 << 20;
+
+/// Streams of the broker. The real server has 4096 stream keys as well.
+pub(crate) const STREAMS_MAX: usize = 4096;
+
+/// Topics of one stream.
+pub(crate) const TOPICS_PER_STREAM_MAX: usize = 4096;
+
+/// Partitions that one request may add or remove.
+pub(crate) const PARTITIONS_PER_REQUEST_MAX: u32 = 1000;
+
+/// Partitions of the broker. Each costs about 400 bytes before its first record.
+pub(crate) const PARTITIONS_MAX: usize = 16_384;
+
+/// Consumer offsets one partition keeps, 24 bytes each.
+pub(crate) const CONSUMER_OFFSETS_MAX: usize = 4096;
+
+/// Personal access tokens of the one user.
+pub(crate) const TOKENS_MAX: usize = 16;
+
+/// Bytes of replies that wait for a slow reader before the broker stops reading from that connection.
+pub(crate) const OUTBOX_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of replies that wait on all connections before a poll is refused as not admitted (status 58).
+pub(crate) const POLLS_BYTES_MAX: u64 = 256 << 20;
+
+/// Replies a script may hold back on one connection.
+pub(crate) const REPLIES_HELD_MAX: usize = 1024;
+
+const _: () = {
+    assert!(WINDOW_IDS == u128::BITS as u64, "the window is one u128");
+    assert!(
+        WINDOW_CLIENTS_MAX <= WINDOW_CLIENTS_TOTAL_MAX,
+        "one partition fits the total"
+    );
+    assert!(
+        PARTITIONS_PER_REQUEST_MAX as usize <= PARTITIONS_MAX,
+        "one request fits the broker"
+    );
+};

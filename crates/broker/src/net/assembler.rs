@@ -1,0 +1,349 @@
+//! Cuts a connection's bytes into frames without copying large ones.
+//!
+//! ```text
+//!            connection buffer (4 KiB idle, 64 KiB busy)         frame buffer (one, while a large frame arrives)
+//!   socket -> [ frame | frame | frame | first part of a large ] -> [ first part | the rest, read in place     ]
+//!                 borrowed by the core                                 given to the core, kept by the log
+//! ```
+//!
+//! Memory follows the bytes that arrived, never the length a peer announced: a frame buffer starts at
+//! 256 KiB and doubles as it fills. In sink mode the rest of a large frame is read over and over into the
+//! connection buffer.
+
+use ringmain_wire::header::HEADER_BYTES;
+
+/// Connection buffer of a quiet connection.
+const BUFFER_BYTES_IDLE: usize = 4 << 10;
+
+/// Connection buffer of a busy connection. Frames up to this size are handled where they were read.
+const BUFFER_BYTES_BUSY: usize = 64 << 10;
+
+/// Connection buffer of a busy connection in sink mode, where it is all the memory there is.
+const BUFFER_BYTES_SINK: usize = 256 << 10;
+
+/// First size of a frame buffer.
+const FRAME_BUFFER_BYTES: usize = 256 << 10;
+
+/// Bytes of a frame that sink mode looks at: the header and the longest metadata of a `SendMessages`.
+pub(crate) const SINK_HEAD_BYTES: usize = HEADER_BYTES + 1024;
+
+/// Small reads in a row after which a busy connection is quiet again.
+const QUIET_READS: u32 = 16;
+
+const _: () = {
+    assert!(
+        BUFFER_BYTES_IDLE >= SINK_HEAD_BYTES,
+        "a head fits the smallest buffer"
+    );
+    assert!(BUFFER_BYTES_IDLE < BUFFER_BYTES_BUSY);
+};
+
+/// One frame, or in sink mode its head.
+#[derive(Debug)]
+pub(crate) enum Frame<'a> {
+    /// A whole frame in the connection buffer.
+    Borrowed(&'a [u8]),
+    /// A whole frame in its own memory.
+    Owned(Vec<u8>),
+    /// The first bytes of a frame whose rest is thrown away.
+    Head(&'a [u8]),
+}
+
+impl Frame<'_> {
+    /// All bytes that there are, the header first.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) | Self::Head(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+
+    /// The bytes behind the header.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.bytes()[HEADER_BYTES..]
+    }
+}
+
+/// The size field broke the framing: close the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FramingLost;
+
+/// Reads the size field: the only check that decides where the next frame begins.
+fn frame_size(header: &[u8], size_max: usize) -> Result<usize, FramingLost> {
+    let mut size = [0; 4];
+    size.copy_from_slice(&header[48..52]);
+    let size = u32::from_le_bytes(size) as usize;
+    if (HEADER_BYTES..=size_max).contains(&size) {
+        Ok(size)
+    } else {
+        Err(FramingLost)
+    }
+}
+
+/// A large frame that is arriving.
+#[derive(Debug)]
+struct Partial {
+    /// Bytes so far; empty while a read owns it.
+    buffer: Vec<u8>,
+    size: usize,
+}
+
+/// Where the next read goes: `buffer[from..from + room]`.
+#[derive(Debug)]
+pub(crate) struct ReadTarget {
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) from: usize,
+    pub(crate) room: usize,
+}
+
+/// The frame cutter of one connection.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    buffer: Vec<u8>,
+    /// First byte of `buffer` that is not consumed.
+    consumed: usize,
+    /// `Some` exactly while a large frame arrives; nothing of `buffer` is unconsumed then.
+    partial: Option<Partial>,
+    /// Bytes of the current frame that sink mode throws away.
+    skip: usize,
+    sink: bool,
+    size_max: usize,
+    quiet_reads: u32,
+    busy: bool,
+}
+
+impl Assembler {
+    /// `size_max` is the largest frame; `sink` throws bodies away.
+    pub(crate) fn new(size_max: usize, sink: bool) -> Self {
+        Self {
+            buffer: Vec::new(),
+            consumed: 0,
+            partial: None,
+            skip: 0,
+            sink,
+            size_max,
+            quiet_reads: 0,
+            busy: false,
+        }
+    }
+
+    /// Memory that a partial frame holds.
+    pub(crate) fn partial_bytes(&self) -> usize {
+        self.partial
+            .as_ref()
+            .map_or(0, |partial| partial.buffer.capacity())
+    }
+
+    /// Hands out the memory for the next read. Give it back with [`Assembler::filled`].
+    pub(crate) fn read_target(&mut self) -> ReadTarget {
+        if let Some(partial) = &mut self.partial {
+            let mut buffer = std::mem::take(&mut partial.buffer);
+            let from = buffer.len();
+            if from == buffer.capacity() {
+                buffer.reserve_exact(from.min(partial.size - from));
+            }
+            let room = (buffer.capacity() - from).min(partial.size - from);
+            return ReadTarget { buffer, from, room };
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.drain(..self.consumed);
+        self.consumed = 0;
+        let wanted = self.buffer_bytes();
+        if buffer.capacity() < wanted {
+            buffer.reserve_exact(wanted - buffer.len());
+        } else if buffer.capacity() > wanted && buffer.len() <= wanted {
+            buffer.shrink_to(wanted);
+        }
+        let from = buffer.len();
+        let room = buffer.capacity() - from;
+        ReadTarget { buffer, from, room }
+    }
+
+    /// Takes the memory back after a read of `bytes` bytes.
+    pub(crate) fn filled(&mut self, buffer: Vec<u8>, bytes: usize) {
+        if let Some(partial) = &mut self.partial {
+            partial.buffer = buffer;
+            return;
+        }
+        let filled_up = buffer.len() == buffer.capacity();
+        self.buffer = buffer;
+        if filled_up {
+            self.busy = true;
+            self.quiet_reads = 0;
+        } else if bytes < BUFFER_BYTES_IDLE {
+            self.quiet_reads += 1;
+            if self.quiet_reads >= QUIET_READS {
+                self.busy = false;
+            }
+        }
+    }
+
+    /// The next frame, `None` when more bytes are needed.
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FramingLost> {
+        if let Some(partial) = &self.partial {
+            if partial.buffer.len() < partial.size {
+                return Ok(None);
+            }
+            return Ok(self
+                .partial
+                .take()
+                .map(|partial| Frame::Owned(partial.buffer)));
+        }
+        if self.skip > 0 {
+            let skipped = self.skip.min(self.buffer.len() - self.consumed);
+            self.skip -= skipped;
+            self.consumed += skipped;
+        }
+        let available = self.buffer.len() - self.consumed;
+        if available < HEADER_BYTES {
+            return Ok(None);
+        }
+        let size = frame_size(&self.buffer[self.consumed..], self.size_max)?;
+        if self.sink {
+            return Ok(self.next_head(size, available));
+        }
+        if available >= size {
+            let start = self.consumed;
+            self.consumed += size;
+            return Ok(Some(Frame::Borrowed(&self.buffer[start..start + size])));
+        }
+        if size > BUFFER_BYTES_BUSY {
+            let mut buffer = Vec::with_capacity(size.min(FRAME_BUFFER_BYTES.max(available)));
+            buffer.extend_from_slice(&self.buffer[self.consumed..]);
+            self.consumed = self.buffer.len();
+            self.partial = Some(Partial { buffer, size });
+        } else if size > self.buffer.capacity() {
+            self.busy = true;
+            self.quiet_reads = 0;
+        }
+        Ok(None)
+    }
+
+    fn next_head(&mut self, size: usize, available: usize) -> Option<Frame<'_>> {
+        let head = size.min(SINK_HEAD_BYTES);
+        if available < head {
+            return None;
+        }
+        let start = self.consumed;
+        let here = size.min(available);
+        self.consumed += here;
+        self.skip = size - here;
+        Some(Frame::Head(&self.buffer[start..start + head]))
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        match (self.busy, self.sink) {
+            (false, _) => BUFFER_BYTES_IDLE,
+            (true, false) => BUFFER_BYTES_BUSY,
+            (true, true) => BUFFER_BYTES_SINK,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(size: usize, fill: u8) -> Vec<u8> {
+        let mut frame = vec![fill; size];
+        frame[48..52].copy_from_slice(&(size as u32).to_le_bytes());
+        frame
+    }
+
+    /// Feeds `bytes` in reads of at most `step` bytes and collects what comes out.
+    fn feed(assembler: &mut Assembler, mut bytes: &[u8], step: usize) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        while !bytes.is_empty() {
+            let mut target = assembler.read_target();
+            assert!(target.room > 0, "a read always has room");
+            let taken = step.min(target.room).min(bytes.len());
+            assert_eq!(target.buffer.len(), target.from);
+            target.buffer.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+            assembler.filled(target.buffer, taken);
+            while let Some(frame) = assembler.next_frame().expect("the sizes are legal") {
+                frames.push(match frame {
+                    Frame::Borrowed(bytes) | Frame::Head(bytes) => bytes.to_vec(),
+                    Frame::Owned(bytes) => bytes,
+                });
+            }
+        }
+        frames
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_they_are_cut() {
+        let sizes = [256, 300, 5000, 70_000, 256, 65_536, 65_537, 600_000, 257];
+        let frames: Vec<_> = sizes
+            .iter()
+            .zip(1..)
+            .map(|(size, fill)| frame(*size, fill))
+            .collect();
+        let stream = frames.concat();
+        for step in [1, 7, 255, 256, 4096, 65_536, stream.len()] {
+            let mut assembler = Assembler::new(1 << 20, false);
+            assert!(
+                feed(&mut assembler, &stream, step) == frames,
+                "reads of {step} bytes"
+            );
+            assert_eq!(assembler.partial_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn a_sink_sees_heads_and_keeps_no_body() {
+        let sizes = [256, 300, 70_000, 600_000, 2000];
+        let frames: Vec<_> = sizes
+            .iter()
+            .zip(1..)
+            .map(|(size, fill)| frame(*size, fill))
+            .collect();
+        let heads: Vec<_> = frames
+            .iter()
+            .map(|frame| frame[..frame.len().min(SINK_HEAD_BYTES)].to_vec())
+            .collect();
+        for step in [1, 1000, 65_536] {
+            let mut assembler = Assembler::new(1 << 20, true);
+            assert!(
+                feed(&mut assembler, &frames.concat(), step) == heads,
+                "reads of {step} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn an_announced_length_costs_no_memory_until_bytes_arrive() {
+        let mut assembler = Assembler::new(64 << 20, false);
+        let mut header = frame(256, 0);
+        header[48..52].copy_from_slice(&(64_u32 << 20).to_le_bytes());
+        assert!(feed(&mut assembler, &header, 256).is_empty());
+        assert_eq!(assembler.partial_bytes(), FRAME_BUFFER_BYTES);
+    }
+
+    #[test]
+    fn a_size_below_a_header_or_above_the_limit_loses_the_framing() {
+        for size in [0_u32, 100, 255, (1 << 20) + 1, u32::MAX] {
+            let mut assembler = Assembler::new(1 << 20, false);
+            let mut target = assembler.read_target();
+            target.buffer.extend_from_slice(&frame(256, 0));
+            target.buffer[48..52].copy_from_slice(&size.to_le_bytes());
+            assembler.filled(target.buffer, 256);
+            assert_eq!(
+                assembler.next_frame().err(),
+                Some(FramingLost),
+                "size {size}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_busy_connection_that_falls_quiet_gives_its_buffer_back() {
+        let mut assembler = Assembler::new(1 << 20, false);
+        feed(&mut assembler, &frame(256, 0).repeat(600), 65_536);
+        assert!(assembler.buffer.capacity() >= BUFFER_BYTES_BUSY);
+        for _ in 0..=QUIET_READS {
+            feed(&mut assembler, &frame(256, 0), 256);
+        }
+        assert!(assembler.buffer.capacity() < 2 * BUFFER_BYTES_IDLE);
+    }
+}

@@ -1,0 +1,422 @@
+//! Streams, topics and partitions: what exists, how it is named, and what it holds.
+//!
+//! Numbers are given out as the real server does: the lowest one that is free. Partitions of a topic are
+//! numbered from 0 without a gap, so an id is an index.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use ringmain_wire::identifier::Identifier;
+
+use super::partition::Partition;
+use super::topic_options::TopicOptions;
+use crate::limits::{PARTITIONS_MAX, STREAMS_MAX, TOPICS_PER_STREAM_MAX};
+
+/// Why the catalog did not change. The code is the one of the real server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused(pub(crate) u32);
+
+/// The stream does not exist.
+pub(crate) const STREAM_NOT_FOUND: Refused = Refused(1009);
+/// Another stream has this name.
+pub(crate) const STREAM_EXISTS: Refused = Refused(1012);
+/// No stream number is free.
+pub(crate) const TOO_MANY_STREAMS: Refused = Refused(1020);
+/// The topic does not exist.
+pub(crate) const TOPIC_NOT_FOUND: Refused = Refused(2010);
+/// Another topic of the stream has this name.
+pub(crate) const TOPIC_EXISTS: Refused = Refused(2013);
+/// More partitions were to be removed than there are.
+pub(crate) const INVALID_PARTITIONS_COUNT: Refused = Refused(2019);
+/// No topic number is free.
+pub(crate) const TOO_MANY_TOPICS: Refused = Refused(2021);
+/// The broker holds as many partitions as it may.
+pub(crate) const PARTITIONS_EXHAUSTED: Refused = Refused(3013);
+
+/// One topic.
+#[derive(Debug)]
+pub(crate) struct Topic {
+    pub(crate) id: u32,
+    pub(crate) name: Box<str>,
+    pub(crate) created_at_us: u64,
+    pub(crate) options: TopicOptions,
+    pub(crate) partitions: Vec<Partition>,
+    /// The partition that the next balanced send goes to, modulo the count.
+    round_robin: usize,
+    /// Partition of each kept batch, oldest first: what retention evicts next.
+    pub(crate) append_order: VecDeque<u32>,
+    /// Sum of the partitions' charged bytes.
+    pub(crate) charged_bytes: u64,
+}
+
+impl Topic {
+    /// The next partition of a balanced send.
+    pub(crate) fn next_balanced(&mut self) -> Option<u32> {
+        let partitions = self.partitions.len();
+        if partitions == 0 {
+            return None;
+        }
+        let next = self.round_robin % partitions;
+        self.round_robin = (next + 1) % partitions;
+        Some(next as u32)
+    }
+
+    /// Records kept.
+    pub(crate) fn records(&self) -> u64 {
+        self.partitions
+            .iter()
+            .map(|partition| partition.log.records())
+            .sum()
+    }
+
+    /// Bytes of the kept records.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.partitions
+            .iter()
+            .map(|partition| partition.log.record_bytes())
+            .sum()
+    }
+
+    /// Forgets every record; returns the memory that this gave back.
+    pub(crate) fn purge(&mut self) -> u64 {
+        for partition in &mut self.partitions {
+            partition.purge();
+        }
+        self.append_order.clear();
+        std::mem::take(&mut self.charged_bytes)
+    }
+}
+
+/// One stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) id: u32,
+    pub(crate) name: Box<str>,
+    pub(crate) created_at_us: u64,
+    pub(crate) topics: BTreeMap<u32, Topic>,
+    topic_ids: HashMap<Box<str>, u32>,
+}
+
+impl Stream {
+    /// The number of the topic that `identifier` names.
+    pub(crate) fn topic_id(&self, identifier: &Identifier<'_>) -> Option<u32> {
+        match identifier {
+            Identifier::Numeric(id) => self.topics.contains_key(id).then_some(*id),
+            Identifier::String(name) => self.topic_ids.get(name.as_str()).copied(),
+        }
+    }
+
+    /// Records kept.
+    pub(crate) fn records(&self) -> u64 {
+        self.topics.values().map(Topic::records).sum()
+    }
+
+    /// Bytes of the kept records.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.topics.values().map(Topic::record_bytes).sum()
+    }
+}
+
+/// Memory and windows that a removal gave back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Freed {
+    pub(crate) charged_bytes: u64,
+    pub(crate) window_clients: usize,
+}
+
+impl Freed {
+    fn topic(topic: &Topic) -> Self {
+        Self {
+            charged_bytes: topic.charged_bytes,
+            window_clients: topic
+                .partitions
+                .iter()
+                .map(|partition| partition.window.clients())
+                .sum(),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            charged_bytes: self.charged_bytes + other.charged_bytes,
+            window_clients: self.window_clients + other.window_clients,
+        }
+    }
+}
+
+/// All streams.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    pub(crate) streams: BTreeMap<u32, Stream>,
+    stream_ids: HashMap<Box<str>, u32>,
+    partitions: usize,
+}
+
+impl Catalog {
+    /// The number of the stream that `identifier` names.
+    pub(crate) fn stream_id(&self, identifier: &Identifier<'_>) -> Option<u32> {
+        match identifier {
+            Identifier::Numeric(id) => self.streams.contains_key(id).then_some(*id),
+            Identifier::String(name) => self.stream_ids.get(name.as_str()).copied(),
+        }
+    }
+
+    /// The stream that `identifier` names.
+    pub(crate) fn stream(&self, identifier: &Identifier<'_>) -> Option<&Stream> {
+        self.stream_id(identifier)
+            .and_then(|id| self.streams.get(&id))
+    }
+
+    /// The topic that the two identifiers name.
+    pub(crate) fn topic(&self, stream: &Identifier<'_>, topic: &Identifier<'_>) -> Option<&Topic> {
+        let stream = self.stream(stream)?;
+        stream.topic_id(topic).and_then(|id| stream.topics.get(&id))
+    }
+
+    /// The numbers that the two identifiers name.
+    pub(crate) fn topic_ids(
+        &self,
+        stream: &Identifier<'_>,
+        topic: &Identifier<'_>,
+    ) -> Result<(u32, u32), Refused> {
+        let stream = self.stream(stream).ok_or(STREAM_NOT_FOUND)?;
+        let topic = stream.topic_id(topic).ok_or(TOPIC_NOT_FOUND)?;
+        Ok((stream.id, topic))
+    }
+
+    /// A topic by its numbers.
+    pub(crate) fn topic_mut(&mut self, stream: u32, topic: u32) -> Option<&mut Topic> {
+        self.streams.get_mut(&stream)?.topics.get_mut(&topic)
+    }
+
+    /// A partition by its numbers.
+    pub(crate) fn partition_mut(
+        &mut self,
+        stream: u32,
+        topic: u32,
+        partition: u32,
+    ) -> Option<&mut Partition> {
+        self.topic_mut(stream, topic)?
+            .partitions
+            .get_mut(partition as usize)
+    }
+
+    /// Topics of the broker.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = &Topic> {
+        self.streams
+            .values()
+            .flat_map(|stream| stream.topics.values())
+    }
+
+    /// The topic that holds the most memory.
+    pub(crate) fn largest_topic(&self) -> Option<(u32, u32)> {
+        let topics = self.streams.values().flat_map(|stream| {
+            stream
+                .topics
+                .values()
+                .map(|topic| (topic.charged_bytes, (stream.id, topic.id)))
+        });
+        topics
+            .max_by_key(|(charged_bytes, _)| *charged_bytes)
+            .map(|(_, ids)| ids)
+    }
+
+    /// Partitions of the broker.
+    pub(crate) fn partitions(&self) -> usize {
+        self.partitions
+    }
+
+    /// Creates a stream.
+    pub(crate) fn create_stream(&mut self, name: &str, now_us: u64) -> Result<&Stream, Refused> {
+        if self.stream_ids.contains_key(name) {
+            return Err(STREAM_EXISTS);
+        }
+        if self.streams.len() >= STREAMS_MAX {
+            return Err(TOO_MANY_STREAMS);
+        }
+        let id = lowest_free(&self.streams);
+        self.stream_ids.insert(name.into(), id);
+        Ok(self.streams.entry(id).or_insert(Stream {
+            id,
+            name: name.into(),
+            created_at_us: now_us,
+            topics: BTreeMap::new(),
+            topic_ids: HashMap::new(),
+        }))
+    }
+
+    /// Renames a stream.
+    pub(crate) fn rename_stream(
+        &mut self,
+        stream: &Identifier<'_>,
+        name: &str,
+    ) -> Result<(), Refused> {
+        let id = self.stream_id(stream).ok_or(STREAM_NOT_FOUND)?;
+        if self.stream_ids.get(name).is_some_and(|other| *other != id) {
+            return Err(STREAM_EXISTS);
+        }
+        if let Some(stream) = self.streams.get_mut(&id) {
+            self.stream_ids.remove(&stream.name);
+            stream.name = name.into();
+            self.stream_ids.insert(name.into(), id);
+        }
+        Ok(())
+    }
+
+    /// Deletes a stream with all it holds.
+    pub(crate) fn delete_stream(&mut self, stream: &Identifier<'_>) -> Result<Freed, Refused> {
+        let id = self.stream_id(stream).ok_or(STREAM_NOT_FOUND)?;
+        let Some(stream) = self.streams.remove(&id) else {
+            return Err(STREAM_NOT_FOUND);
+        };
+        self.stream_ids.remove(&stream.name);
+        self.partitions -= stream
+            .topics
+            .values()
+            .map(|topic| topic.partitions.len())
+            .sum::<usize>();
+        Ok(stream
+            .topics
+            .values()
+            .map(Freed::topic)
+            .fold(Freed::default(), Freed::and))
+    }
+
+    /// Creates a topic.
+    pub(crate) fn create_topic(
+        &mut self,
+        stream: &Identifier<'_>,
+        name: &str,
+        partitions: u32,
+        options: TopicOptions,
+        now_us: u64,
+    ) -> Result<&Topic, Refused> {
+        let id = self.stream_id(stream).ok_or(STREAM_NOT_FOUND)?;
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return Err(STREAM_NOT_FOUND);
+        };
+        if stream.topic_ids.contains_key(name) {
+            return Err(TOPIC_EXISTS);
+        }
+        if stream.topics.len() >= TOPICS_PER_STREAM_MAX {
+            return Err(TOO_MANY_TOPICS);
+        }
+        if self.partitions + partitions as usize > PARTITIONS_MAX {
+            return Err(PARTITIONS_EXHAUSTED);
+        }
+        self.partitions += partitions as usize;
+        let id = lowest_free(&stream.topics);
+        stream.topic_ids.insert(name.into(), id);
+        Ok(stream.topics.entry(id).or_insert(Topic {
+            id,
+            name: name.into(),
+            created_at_us: now_us,
+            options,
+            partitions: (0..partitions)
+                .map(|id| Partition::new(id, now_us))
+                .collect(),
+            round_robin: 0,
+            append_order: VecDeque::new(),
+            charged_bytes: 0,
+        }))
+    }
+
+    /// Renames a topic and changes the options that `options` holds.
+    pub(crate) fn update_topic(
+        &mut self,
+        stream: &Identifier<'_>,
+        topic: &Identifier<'_>,
+        name: &str,
+        options: TopicOptions,
+    ) -> Result<(), Refused> {
+        let (stream_id, topic_id) = self.topic_ids(stream, topic)?;
+        let Some(stream) = self.streams.get_mut(&stream_id) else {
+            return Err(STREAM_NOT_FOUND);
+        };
+        if stream
+            .topic_ids
+            .get(name)
+            .is_some_and(|other| *other != topic_id)
+        {
+            return Err(TOPIC_EXISTS);
+        }
+        if let Some(topic) = stream.topics.get_mut(&topic_id) {
+            stream.topic_ids.remove(&topic.name);
+            topic.name = name.into();
+            stream.topic_ids.insert(name.into(), topic_id);
+            topic.options.change(options);
+        }
+        Ok(())
+    }
+
+    /// Deletes a topic with all it holds.
+    pub(crate) fn delete_topic(
+        &mut self,
+        stream: &Identifier<'_>,
+        topic: &Identifier<'_>,
+    ) -> Result<Freed, Refused> {
+        let (stream_id, topic_id) = self.topic_ids(stream, topic)?;
+        let stream = self.streams.get_mut(&stream_id).ok_or(STREAM_NOT_FOUND)?;
+        let topic = stream.topics.remove(&topic_id).ok_or(TOPIC_NOT_FOUND)?;
+        stream.topic_ids.remove(&topic.name);
+        self.partitions -= topic.partitions.len();
+        Ok(Freed::topic(&topic))
+    }
+
+    /// Adds partitions to a topic.
+    pub(crate) fn create_partitions(
+        &mut self,
+        stream: &Identifier<'_>,
+        topic: &Identifier<'_>,
+        count: u32,
+        now_us: u64,
+    ) -> Result<(), Refused> {
+        let (stream_id, topic_id) = self.topic_ids(stream, topic)?;
+        if self.partitions + count as usize > PARTITIONS_MAX {
+            return Err(PARTITIONS_EXHAUSTED);
+        }
+        let topic = self.topic_mut(stream_id, topic_id).ok_or(TOPIC_NOT_FOUND)?;
+        let first = topic.partitions.len() as u32;
+        topic
+            .partitions
+            .extend((first..first + count).map(|id| Partition::new(id, now_us)));
+        self.partitions += count as usize;
+        Ok(())
+    }
+
+    /// Removes the last partitions of a topic.
+    pub(crate) fn delete_partitions(
+        &mut self,
+        stream: &Identifier<'_>,
+        topic: &Identifier<'_>,
+        count: u32,
+    ) -> Result<Freed, Refused> {
+        let (stream_id, topic_id) = self.topic_ids(stream, topic)?;
+        let topic = self.topic_mut(stream_id, topic_id).ok_or(TOPIC_NOT_FOUND)?;
+        let Some(kept) = topic.partitions.len().checked_sub(count as usize) else {
+            return Err(INVALID_PARTITIONS_COUNT);
+        };
+        let mut freed = Freed::default();
+        for partition in topic.partitions.drain(kept..) {
+            freed.charged_bytes += partition.log.charged_bytes();
+            freed.window_clients += partition.window.clients();
+        }
+        topic.charged_bytes -= freed.charged_bytes;
+        topic
+            .append_order
+            .retain(|partition| (*partition as usize) < kept);
+        self.partitions -= count as usize;
+        Ok(freed)
+    }
+}
+
+/// The lowest key that is not taken.
+fn lowest_free<T>(map: &BTreeMap<u32, T>) -> u32 {
+    let mut free = 0;
+    for key in map.keys() {
+        if *key != free {
+            break;
+        }
+        free += 1;
+    }
+    free
+}

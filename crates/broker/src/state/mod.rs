@@ -1,0 +1,324 @@
+//! The broker without its sockets: bytes in, bytes out, time as an argument. Everything a test or a fuzzer needs
+//! to drive is here; `net` only moves the bytes.
+//!
+//! Contract: give every frame to [`State::receive`], tell of connects and disconnects, call [`State::tick`] when
+//! [`State::next_due_us`] has come, and after each of these write what [`State::next_outgoing`] returns for the
+//! connections of [`State::take_touched`].
+
+mod catalog;
+mod client_table;
+mod connection;
+mod log;
+mod partition;
+mod reply;
+mod send;
+mod session;
+mod topic_options;
+mod window;
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+
+use ringmain_wire::eviction::EvictionReason;
+use ringmain_wire::header::{COMMAND_REQUEST, HEADER_BYTES, HeaderError, RawRequestHeader};
+use ringmain_wire::operation::Operation;
+
+pub(crate) use self::catalog::{Catalog, Freed, Refused, Stream, Topic};
+pub(crate) use self::client_table::{ClientTable, RequestStatus};
+pub(crate) use self::connection::{Connection, ConnectionKey, Outgoing, Session};
+pub(crate) use self::partition::{ConsumerKey, Partition};
+pub(crate) use self::send::{Place, ValidBatch};
+pub(crate) use self::topic_options::{OptionValue, TopicOptions};
+use crate::commands;
+use crate::config::{Config, Now};
+use crate::limits::CLIENTS_MAX;
+use crate::net::Frame;
+use crate::script::ReplyFault;
+use crate::stats::BrokerStats;
+
+/// The last command byte that the protocol assigns. Those above close the connection.
+const COMMAND_LAST: u8 = 29;
+
+/// Position of the metadata log before the first login. The captured server stood here.
+const COMMIT_AT_START: u64 = 4;
+
+/// The cluster id in committed replies and in evictions.
+const CLUSTER_ID: u128 = 0x7269_6E67_6D61_696E;
+
+/// One request while it is handled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) connection: ConnectionKey,
+    pub(crate) header: RawRequestHeader,
+    pub(crate) operation: Operation,
+    pub(crate) now: Now,
+}
+
+/// The broker's state.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) config: Config,
+    pub(crate) catalog: Catalog,
+    pub(crate) clients: ClientTable,
+    pub(crate) stats: BrokerStats,
+    /// Position of the latest commit of the metadata log.
+    commit: u64,
+    connections: HashMap<ConnectionKey, Connection>,
+    connections_seen: u64,
+    /// Connections whose outgoing queue or reading changed since the last `take_touched`.
+    touched: Vec<ConnectionKey>,
+    /// Connections with a delayed reply or a stalled reader.
+    timed: BTreeSet<ConnectionKey>,
+    /// Partitions with uncommitted sends, by stream, topic and partition.
+    unsettled: BTreeSet<(u32, u32, u32)>,
+    /// Memory of uncommitted sends.
+    uncommitted_bytes: u64,
+    /// Memory charged for kept records.
+    charged_bytes: u64,
+    /// Clients in the windows of all partitions.
+    window_clients: usize,
+    /// When heartbeats are looked at next.
+    heartbeats_due_us: u64,
+    /// Bytes that wait to be written on all connections.
+    outgoing_total: u64,
+    /// What a script does to the reply of the frame at hand. `None` between frames.
+    reply_fault: Option<ReplyFault>,
+    /// Where reply frames are put together.
+    scratch: Vec<u8>,
+}
+
+impl State {
+    pub(crate) fn new(config: Config, now: Now) -> Self {
+        let heartbeats_due_us = now.monotonic_us.saturating_add(config.heartbeat_us);
+        Self {
+            config,
+            catalog: Catalog::default(),
+            clients: ClientTable::new(CLIENTS_MAX),
+            stats: BrokerStats::default(),
+            commit: COMMIT_AT_START,
+            connections: HashMap::new(),
+            connections_seen: 0,
+            touched: Vec::new(),
+            timed: BTreeSet::new(),
+            unsettled: BTreeSet::new(),
+            uncommitted_bytes: 0,
+            charged_bytes: 0,
+            window_clients: 0,
+            heartbeats_due_us,
+            outgoing_total: 0,
+            reply_fault: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes a new connection; `None` when there are too many, and it is to be closed at once.
+    pub(crate) fn connect(&mut self, peer: SocketAddr, now: Now) -> Option<ConnectionKey> {
+        self.stats.connections_accepted += 1;
+        if self.connections.len() >= self.config.connections_max {
+            self.stats.connections_refused += 1;
+            return None;
+        }
+        self.connections_seen += 1;
+        let key = ConnectionKey(self.connections_seen);
+        self.connections
+            .insert(key, Connection::new(peer, now.monotonic_us));
+        self.stats.connections_open += 1;
+        Some(key)
+    }
+
+    /// The connection is gone.
+    pub(crate) fn disconnect(&mut self, key: ConnectionKey, now: Now) {
+        let Some(connection) = self.connections.remove(&key) else {
+            return;
+        };
+        self.stats.connections_open -= 1;
+        self.outgoing_total -= connection.outgoing_bytes() as u64;
+        self.timed.remove(&key);
+        if let Some(session) = connection.session {
+            self.session_lost(session, now);
+        }
+    }
+
+    /// The size field of the next frame makes no sense: close.
+    pub(crate) fn framing_lost(&mut self, key: ConnectionKey) {
+        self.stats.frames_unframed += 1;
+        self.close(key);
+    }
+
+    /// Handles one frame.
+    pub(crate) fn receive(&mut self, key: ConnectionKey, frame: Frame<'_>, now: Now) {
+        if self
+            .connections
+            .get(&key)
+            .is_none_or(Connection::is_closing)
+        {
+            return;
+        }
+        self.stats.frames_in += 1;
+        let Ok(header) = RawRequestHeader::from_bytes(&frame.bytes()[..HEADER_BYTES]).copied()
+        else {
+            return;
+        };
+        self.stats.bytes_in += u64::from(header.size());
+        if header.command() > COMMAND_LAST {
+            self.stats.frames_unframed += 1;
+            self.close(key);
+        } else if header.command() != COMMAND_REQUEST {
+            self.stats.frames_foreign += 1;
+        } else {
+            self.receive_request(key, header, frame, now);
+        }
+    }
+
+    fn receive_request(
+        &mut self,
+        key: ConnectionKey,
+        header: RawRequestHeader,
+        frame: Frame<'_>,
+        now: Now,
+    ) {
+        let operation = match header.check() {
+            Ok(operation) => operation,
+            Err(HeaderError::OperationInternal { .. }) if header.client() != 0 => {
+                self.stats.requests_invalid += 1;
+                self.evict(
+                    key,
+                    header.client(),
+                    EvictionReason::InvalidRequestOperation,
+                );
+                return;
+            }
+            Err(_) => {
+                self.stats.requests_invalid += 1;
+                return;
+            }
+        };
+        self.stats.count_request(operation);
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.heard_us = now.monotonic_us;
+        }
+        let call = Call {
+            connection: key,
+            header,
+            operation,
+            now,
+        };
+        commands::dispatch(self, &call, frame);
+        // A fault that no reply took: only the cut means something without one.
+        if self.reply_fault.take() == Some(ReplyFault::Cut) {
+            self.close(key);
+        }
+    }
+
+    /// Does what has become due.
+    pub(crate) fn tick(&mut self, now: Now) {
+        self.commit_due(now);
+        for key in self.timed.clone() {
+            self.queue(key, |connection, _| {
+                connection.release_due(now.monotonic_us)
+            });
+            let waits = self.connections.get(&key).is_some_and(|connection| {
+                connection.stalled_until_us > now.monotonic_us || connection.due_us().is_some()
+            });
+            if !waits {
+                self.timed.remove(&key);
+            }
+        }
+        if self.config.heartbeat_us > 0 && now.monotonic_us >= self.heartbeats_due_us {
+            self.heartbeats_due_us = now.monotonic_us + (self.config.heartbeat_us / 5).max(1);
+            self.evict_silent(now);
+        }
+    }
+
+    /// When [`State::tick`] has something to do.
+    pub(crate) fn next_due_us(&self) -> Option<u64> {
+        let heartbeats = (self.config.heartbeat_us > 0).then_some(self.heartbeats_due_us);
+        let connections = self
+            .timed
+            .iter()
+            .filter_map(|key| self.connections.get(key));
+        let timed = connections.flat_map(|connection| {
+            let stalled = (connection.stalled_until_us > 0).then_some(connection.stalled_until_us);
+            [connection.due_us(), stalled].into_iter().flatten()
+        });
+        timed.chain(heartbeats).chain(self.commits_due_us()).min()
+    }
+
+    /// Moves the connections that changed to `into`.
+    pub(crate) fn take_touched(&mut self, into: &mut Vec<ConnectionKey>) {
+        into.append(&mut self.touched);
+    }
+
+    /// What to write next on a connection.
+    pub(crate) fn next_outgoing(&mut self, key: ConnectionKey) -> Option<Outgoing> {
+        let outgoing = self.connections.get_mut(&key)?.next_outgoing();
+        if let Some(Outgoing::Bytes(bytes) | Outgoing::Pieces(bytes, _)) = &outgoing {
+            self.stats.bytes_out += bytes.len() as u64;
+            self.outgoing_total -= bytes.len() as u64;
+        }
+        outgoing
+    }
+
+    /// Bytes that wait to be written on a connection.
+    pub(crate) fn outgoing_bytes(&self, key: ConnectionKey) -> usize {
+        self.connections
+            .get(&key)
+            .map_or(0, Connection::outgoing_bytes)
+    }
+
+    /// Bytes that wait to be written on all connections.
+    pub(crate) fn outgoing_total(&self) -> u64 {
+        self.outgoing_total
+    }
+
+    /// Queues something on a connection and keeps the total right.
+    fn queue(&mut self, key: ConnectionKey, queue: impl FnOnce(&mut Connection, &[u8])) {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return;
+        };
+        let before = connection.outgoing_bytes();
+        queue(connection, &self.scratch);
+        self.outgoing_total =
+            self.outgoing_total + connection.outgoing_bytes() as u64 - before as u64;
+        self.touched.push(key);
+    }
+
+    /// Whether a script keeps the broker from reading this connection now.
+    pub(crate) fn is_stalled(&self, key: ConnectionKey, now: Now) -> bool {
+        self.connections
+            .get(&key)
+            .is_some_and(|connection| connection.stalled_until_us > now.monotonic_us)
+    }
+
+    /// Whether the connection is to be closed.
+    pub(crate) fn is_closing(&self, key: ConnectionKey) -> bool {
+        self.connections
+            .get(&key)
+            .is_none_or(Connection::is_closing)
+    }
+
+    /// Closes a connection after what is queued for it.
+    pub(crate) fn close(&mut self, key: ConnectionKey) {
+        if !self.is_closing(key) {
+            self.stats.connections_closed += 1;
+            self.queue(key, |connection, _| connection.close());
+        }
+    }
+
+    /// Connections open now.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = (ConnectionKey, &Connection)> {
+        self.connections
+            .iter()
+            .map(|(key, connection)| (*key, connection))
+    }
+
+    /// Who is logged in on a connection.
+    pub(crate) fn session(&self, key: ConnectionKey) -> Option<Session> {
+        self.connections.get(&key)?.session
+    }
+
+    /// Where a connection comes from.
+    pub(crate) fn peer(&self, key: ConnectionKey) -> Option<SocketAddr> {
+        self.connections.get(&key).map(|connection| connection.peer)
+    }
+}

@@ -1,0 +1,75 @@
+//! Start, use, stop: on both kernel interfaces.
+
+mod support;
+
+use ringmain_broker::{Broker, Driver, StartError};
+use ringmain_wire::operation::{CommandCode, Operation};
+use support::{Client, poll_body, polled, send_body};
+
+fn send_and_poll(driver: Driver) {
+    let broker = Broker::builder().driver(driver).start().expect("a broker");
+    assert_eq!(broker.driver(), driver);
+    let mut client = Client::login(broker.addr(), 7);
+    assert_eq!(client.create_stream("s").result(), 0);
+    assert_eq!(client.create_topic("s", "t", 2).result(), 0);
+    let answer = client.send(&send_body("s", "t", 1, &[b"one", b"", b"three"]));
+    assert_eq!(answer.confirmation(), (0, 0, 1, 0));
+    let large = vec![7; 3 << 20];
+    let answer = client.send(&send_body("s", "t", 1, &[&large]));
+    assert_eq!(answer.confirmation(), (0, 0, 1, 3));
+    let answer = client.ask(
+        CommandCode::POLL_MESSAGES,
+        &poll_body("s", "t", 1, (1, 1), 10),
+    );
+    let (current, messages) = polled(&answer);
+    assert_eq!(current, 3);
+    assert_eq!(messages, [(1, vec![]), (2, b"three".to_vec()), (3, large)]);
+    let stats = broker.stats();
+    assert_eq!(
+        (stats.records, stats.batches, stats.connections_open),
+        (4, 2, 1)
+    );
+    assert_eq!(stats.requests(Operation::SendMessages), 2);
+    drop(broker);
+    assert!(
+        client.try_read().is_none(),
+        "dropping the broker closes its connections"
+    );
+}
+
+#[test]
+fn epoll_carries_sends_and_polls() {
+    send_and_poll(Driver::Epoll);
+}
+
+#[test]
+fn io_uring_carries_sends_and_polls() {
+    match Broker::builder().driver(Driver::IoUring).start() {
+        Ok(_) => send_and_poll(Driver::IoUring),
+        Err(StartError::Driver { source, .. }) => println!("skipped: no io_uring here: {source}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_named_in_the_error() {
+    let broker = Broker::builder().start().expect("a broker");
+    let taken = broker.addr().to_string();
+    let error = Broker::builder()
+        .listen(&taken)
+        .start()
+        .expect_err("the address is taken");
+    assert!(error.to_string().contains(&taken), "{error}");
+}
+
+#[test]
+fn a_thousand_idle_connections_do_not_disturb_one_that_works() {
+    let broker = Broker::builder().start().expect("a broker");
+    let idle: Vec<_> = (0..1000)
+        .map(|_| std::net::TcpStream::connect(broker.addr()).expect("a connection"))
+        .collect();
+    let mut client = Client::login(broker.addr(), 1);
+    client.assert_silence();
+    assert_eq!(broker.stats().connections_open, 1001);
+    drop(idle);
+}
