@@ -1,0 +1,261 @@
+//! The command line. What each option means, its unit, range and default stand here once: `--help` and the tests read
+//! them from here.
+//!
+//! No type here has a `Debug` that could show a server URL, because a URL holds a password.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ringmain::limits;
+
+/// Feeds Apache Iggy: a load generator, a line sender and an embedded broker.
+#[derive(Parser)]
+#[command(name = "ringmain", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Send generated records for a few seconds and show what was reached.
+    Bench(BenchArgs),
+    /// Send every line of a file or of standard input as one record.
+    Send(SendArgs),
+    /// Write every record of a topic to standard output, one line each.
+    Dump(DumpArgs),
+    /// Run the embedded broker alone until Ctrl-C. In memory; user iggy, password iggy.
+    Broker(BrokerArgs),
+}
+
+/// Where the server is and who logs in.
+#[derive(Args)]
+pub(crate) struct ServerArgs {
+    /// Server URL: iggy://user:password@host:port or iggy://TOKEN@host:port.
+    ///
+    /// A URL given here can be seen by other users of the machine (ps); one in the environment cannot.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "RINGMAIN_SERVER",
+        hide_env_values = true
+    )]
+    pub(crate) server: Option<String>,
+
+    /// File with the password (URL iggy://user@host:port) or the token (URL iggy://host:port).
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) password_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Stream to send to; created when missing.
+    #[arg(long, value_name = "NAME", default_value = "ringmain-bench")]
+    pub(crate) stream: String,
+
+    /// Topic to send to; created when missing.
+    #[arg(long, value_name = "NAME", default_value = "records")]
+    pub(crate) topic: String,
+
+    /// How long to send, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: u64,
+
+    /// Payload of one record, in bytes, 0 to 64000000.
+    #[arg(long, value_name = "BYTES", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(0..=limits::PAYLOAD_BYTES_MAX as i64))]
+    pub(crate) record_bytes: u32,
+
+    /// Partitions to send to in turn.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) partitions: u32,
+
+    /// Connections, at least one a shard.
+    #[arg(long, value_name = "N")]
+    pub(crate) connections: Option<u16>,
+
+    /// Shard threads, each with a ring and, where there are cores enough, a core of its own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(limits::SHARDS_MAX)))]
+    pub(crate) shards: u16,
+
+    /// Requests in flight for each partition.
+    #[arg(long, value_name = "N", default_value_t = limits::WINDOW_REQUESTS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::WINDOW_REQUESTS_MAX)))]
+    pub(crate) window: u32,
+
+    /// How long a batch that is not full waits for more records, in microseconds.
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=limits::LINGER_US_MAX))]
+    pub(crate) linger_us: u64,
+
+    /// Bytes of one request at most.
+    #[arg(long, value_name = "BYTES", default_value_t = limits::SLOT_BYTES_DEFAULT, value_parser = clap::value_parser!(u32).range(i64::from(limits::SLOT_BYTES_MIN)..=i64::from(limits::SLOT_BYTES_MAX)))]
+    pub(crate) batch_bytes: u32,
+
+    /// Memory for records that are not answered yet, in bytes. In a run without --rate it is full, and decides the
+    /// latency.
+    #[arg(long, value_name = "BYTES", default_value_t = limits::MEMORY_BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(limits::MEMORY_BYTES_MIN..=limits::MEMORY_BYTES_MAX))]
+    pub(crate) memory_bytes: u64,
+
+    /// Records a second to send. Latency then counts from the moment a record was due, not from the moment it could be
+    /// sent. Without it: as many as possible.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) rate: Option<u64>,
+
+    /// Let the embedded broker answer without storing: measures the sender alone.
+    #[arg(long, conflicts_with = "server")]
+    pub(crate) sink: bool,
+
+    /// Print the result as one JSON object instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Whether records of one partition may overtake each other.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum OrderingArg {
+    /// One request in flight for each partition; the order of the input is the order of the log.
+    Strict,
+    /// Several; a request the server refuses or drops for the moment can be overtaken.
+    Pipelined,
+}
+
+#[derive(Args)]
+pub(crate) struct SendArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Stream to send to.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stream: String,
+
+    /// Topic to send to.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) topic: String,
+
+    /// File to read; `-` or none is standard input.
+    pub(crate) file: Option<PathBuf>,
+
+    /// Send every line to this partition, from 0. Without it: to all in turn, or by key.
+    #[arg(long, value_name = "N", conflicts_with = "key_field")]
+    pub(crate) partition: Option<u32>,
+
+    /// The field of each line, from 1, that is its key: lines of one key go to one partition, the same as in every
+    /// Iggy SDK. The whole line is sent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) key_field: Option<u32>,
+
+    /// The byte between fields: one character, or \t, \0, \\.
+    #[arg(long, value_name = "BYTE", default_value = "\\t", value_parser = delimiter, requires = "key_field")]
+    pub(crate) key_delimiter: u8,
+
+    /// Create the stream and the topic when they do not exist.
+    #[arg(long)]
+    pub(crate) create: bool,
+
+    /// Partitions of a topic that is created.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "create")]
+    pub(crate) partitions: u32,
+
+    /// Whether records of one partition may overtake each other when the server refuses some for the moment.
+    #[arg(long, value_enum, default_value_t = OrderingArg::Strict)]
+    pub(crate) ordering: OrderingArg,
+
+    /// How long a record may wait for its answer, in seconds; also how long to drain after Ctrl-C.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Stream to read.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stream: String,
+
+    /// Topic to read.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) topic: String,
+
+    /// Read this partition alone, from 0. Without it: all, one after the other.
+    #[arg(long, value_name = "N")]
+    pub(crate) partition: Option<u32>,
+
+    /// Begin each line with partition, tab, offset, tab.
+    #[arg(long)]
+    pub(crate) offsets: bool,
+
+    /// Leave out the newline after the last record.
+    #[arg(long)]
+    pub(crate) no_final_newline: bool,
+
+    /// How long to wait for each answer, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct BrokerArgs {
+    /// Address to listen on. Port 0 takes a free one; the address bound is printed on standard output.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
+    pub(crate) listen: String,
+
+    /// Answer without storing.
+    #[arg(long)]
+    pub(crate) sink: bool,
+}
+
+/// One byte, as itself or as an escape.
+fn delimiter(text: &str) -> Result<u8, String> {
+    match (text, text.as_bytes()) {
+        ("\\t", _) => Ok(b'\t'),
+        ("\\0", _) => Ok(0),
+        ("\\\\", _) => Ok(b'\\'),
+        (_, [b'\n']) => Err("a newline ends a line and cannot divide it".to_owned()),
+        (_, [byte]) => Ok(*byte),
+        _ => Err("must be one ASCII character, or \\t, \\0 or \\\\".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn delimiters_are_one_byte() {
+        for (text, byte) in [
+            ("\\t", b'\t'),
+            ("\\0", 0),
+            ("\\\\", b'\\'),
+            (",", b','),
+            ("\\", b'\\'),
+        ] {
+            assert_eq!(delimiter(text), Ok(byte), "{text:?}");
+        }
+        for text in ["", "ab", "\u{e9}", "\n"] {
+            assert!(delimiter(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn help_never_shows_the_url_of_the_environment() {
+        let mut command = Cli::command();
+        for subcommand in command.get_subcommands_mut() {
+            let server = subcommand
+                .get_arguments()
+                .find(|arg| arg.get_id() == "server");
+            if let Some(server) = server {
+                assert!(server.is_hide_env_values_set());
+            }
+        }
+    }
+}

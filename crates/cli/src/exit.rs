@@ -1,0 +1,227 @@
+//! Why a command ends, and the exit code that says so. Nothing here prints: `main` prints one line and exits.
+//!
+//! Every failure is one sentence that names the cause and the remedy. None of them shows a password: servers are
+//! shown by address, URLs never.
+
+use std::io;
+use std::path::PathBuf;
+
+use ringmain::server_url::ServerUrlError;
+use ringmain::{Account, BuildError, CallError, Outcome, SendError};
+use ringmain_broker::StartError;
+
+/// The exit codes of every command, documented in README.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Every record is stored; everything asked for was done.
+    Done = 0,
+    /// Not every accepted record is stored. The account says how many.
+    NotAllStored = 1,
+    /// Arguments or server URL make no sense.
+    Usage = 2,
+    /// A file, standard input or standard output cannot be read or written.
+    Files = 3,
+    /// The server cannot be reached or does not answer.
+    Unreachable = 4,
+    /// The server refused the login.
+    Login = 5,
+    /// The stream, topic or partition does not exist.
+    Missing = 6,
+    /// A line of the input cannot be a record.
+    Line = 7,
+    /// This machine refuses what is needed: io_uring, memory, threads, an address.
+    Machine = 8,
+    /// The server refused a call or answered nonsense.
+    Server = 9,
+    /// Ended by Ctrl-C or SIGTERM; everything accepted before it is stored.
+    Interrupted = 130,
+}
+
+/// Why a command could not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    ServerUrl(#[from] ServerUrlError),
+    #[error(
+        "no server to read from: give --server iggy://user:password@host:port or set RINGMAIN_SERVER"
+    )]
+    ServerMissing,
+    #[error(
+        "FILE looks like a server URL; give the URL with --server, or the file as ./FILE if that is its name"
+    )]
+    FileIsUrl,
+    #[error("{0}")]
+    Configuration(BuildError),
+    #[error(
+        "topic {stream}/{topic} has {found} partitions and --partitions asks for {wanted}; give --partitions {found}, or another --topic"
+    )]
+    Partitions {
+        stream: String,
+        topic: String,
+        found: u32,
+        wanted: u32,
+    },
+    #[error("cannot read the password file {}: {source}; give a readable file", path.display())]
+    PasswordFile { path: PathBuf, source: io::Error },
+    #[error("cannot read {}: {source}; give a readable file, or none to read standard input", path.display())]
+    Input { path: PathBuf, source: io::Error },
+    #[error("cannot read standard input: {source}; give a FILE instead")]
+    StandardInput { source: io::Error },
+    #[error("cannot write to standard output: {source}; free space or choose another place")]
+    Output { source: io::Error },
+    /// The reader of standard output went away, as `head` does. Nothing is wrong and nothing is printed.
+    #[error("standard output was closed")]
+    OutputClosed,
+    #[error("cannot reach {server}: {cause}; check the address and that the server runs")]
+    Unreachable { server: String, cause: String },
+    #[error("{server} refused the login ({cause}); check user name and password, or the token")]
+    Login { server: String, cause: String },
+    #[error("topic {stream}/{topic} does not exist; give --create to create it, or another name")]
+    TopicMissing { stream: String, topic: String },
+    #[error("partition {partition} does not exist: the topic has {count}, numbered from 0")]
+    PartitionMissing { partition: u32, count: u32 },
+    #[error(
+        "line {line} is longer than {bytes_max} bytes, the largest record of the protocol; split it"
+    )]
+    LineTooLong { line: u64, bytes_max: usize },
+    #[error(
+        "line {line} has no field {field}, and --key-field needs one; check --key-delimiter, or leave --key-field out"
+    )]
+    KeyMissing { line: u64, field: usize },
+    #[error(
+        "line {line} has a key of {bytes} bytes in field {field}, and the protocol takes 1 to 255; choose another --key-field"
+    )]
+    KeyLength {
+        line: u64,
+        field: usize,
+        bytes: usize,
+    },
+    #[error("line {line} was not accepted: {error}")]
+    Refused { line: u64, error: SendError },
+    #[error("{cause}; see the README's section on what the machine must allow")]
+    Machine { cause: String },
+    #[error("cannot start the broker: {0}; choose another --listen address")]
+    Broker(StartError),
+    #[error("cannot watch for Ctrl-C: {source}; raise the limit of open files")]
+    Signals { source: io::Error },
+    #[error("{0}")]
+    Call(CallError),
+    #[error("{missing} of {accepted} accepted records are not known to be stored; {first}")]
+    NotAllStored {
+        missing: u64,
+        accepted: u64,
+        first: FirstLost,
+    },
+    #[error(
+        "interrupted; what was accepted before it is stored, the rest of the input was not sent"
+    )]
+    Interrupted,
+}
+
+/// The first record that is not known to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FirstLost {
+    /// What is counted: `line` of an input, `record` where there are no lines.
+    pub(crate) what: &'static str,
+    /// Which one, from 1.
+    pub(crate) number: u64,
+    /// What became of it.
+    pub(crate) outcome: Outcome,
+}
+
+impl std::fmt::Display for FirstLost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let remedy = match self.outcome {
+            Outcome::Unknown { .. } => "sending from there on again may store records twice",
+            Outcome::Rejected { .. } => "correct the cause and send from there on again",
+            _ => "send from there on again",
+        };
+        let FirstLost {
+            what,
+            number,
+            outcome,
+        } = self;
+        write!(f, "{what} {number} is the first: {outcome}; {remedy}")
+    }
+}
+
+impl Failure {
+    /// The exit code of the process.
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            Failure::ServerUrl(_)
+            | Failure::ServerMissing
+            | Failure::FileIsUrl
+            | Failure::Configuration(_)
+            | Failure::Partitions { .. } => Code::Usage,
+            Failure::PasswordFile { .. }
+            | Failure::Input { .. }
+            | Failure::StandardInput { .. }
+            | Failure::Output { .. } => Code::Files,
+            Failure::OutputClosed => Code::Done,
+            Failure::Unreachable { .. } => Code::Unreachable,
+            Failure::Login { .. } => Code::Login,
+            Failure::TopicMissing { .. } | Failure::PartitionMissing { .. } => Code::Missing,
+            Failure::LineTooLong { .. }
+            | Failure::KeyMissing { .. }
+            | Failure::KeyLength { .. }
+            | Failure::Refused { .. } => Code::Line,
+            Failure::Machine { .. } | Failure::Broker(_) | Failure::Signals { .. } => Code::Machine,
+            Failure::Call(_) => Code::Server,
+            Failure::NotAllStored { .. } => Code::NotAllStored,
+            Failure::Interrupted => Code::Interrupted,
+        }
+    }
+
+    /// What went wrong while an engine or a producer was built, `server` being the address to show.
+    pub(crate) fn from_build(error: BuildError, server: &str) -> Self {
+        match error {
+            BuildError::ServerUrl(error) => Failure::ServerUrl(error),
+            BuildError::Resolve { host, source } => Failure::Unreachable {
+                server: server.to_owned(),
+                cause: format!("the host name {host} is unknown ({source})"),
+            },
+            BuildError::Connect(cause) => Failure::Unreachable {
+                server: server.to_owned(),
+                cause,
+            },
+            BuildError::TopicMissing { stream, topic } => Failure::TopicMissing { stream, topic },
+            BuildError::Setup(cause) => Failure::Machine { cause },
+            BuildError::Call(error) => Failure::from_call(error, server),
+            other => Failure::Configuration(other),
+        }
+    }
+
+    /// What went wrong in a call to `server`.
+    pub(crate) fn from_call(error: CallError, server: &str) -> Self {
+        match error {
+            CallError::Login(cause) => Failure::Login {
+                server: server.to_owned(),
+                cause,
+            },
+            CallError::Timeout { .. } | CallError::Lost { .. } => Failure::Unreachable {
+                server: server.to_owned(),
+                cause: error.to_string(),
+            },
+            other => Failure::Call(other),
+        }
+    }
+
+    /// Some records of `account` are not known to be stored.
+    pub(crate) fn not_all_stored(account: &Account, first: FirstLost) -> Self {
+        Failure::NotAllStored {
+            missing: account.accepted - account.stored - account.stored_offset_unknown,
+            accepted: account.accepted,
+            first,
+        }
+    }
+
+    /// What went wrong on standard output.
+    pub(crate) fn from_output(source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::BrokenPipe {
+            Failure::OutputClosed
+        } else {
+            Failure::Output { source }
+        }
+    }
+}

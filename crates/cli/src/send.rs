@@ -1,0 +1,282 @@
+//! `ringmain send`: every line of the input becomes one record, in order.
+//!
+//! Lines go from the block they were read in straight into the engine's registered memory; only a line that is put
+//! together from several blocks has memory of its own, and a large one is handed to the engine as it is. What is read
+//! but not answered is bounded by the engine's memory and a few blocks.
+//!
+//! The first record that is not stored ends the run: going on would put later lines before it when it is sent again.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use ringmain::{
+    Engine, Ordering, Partitioning, Producer, Receipt, Receipts, Record, SendError, limits,
+};
+
+use crate::args::{OrderingArg, SendArgs};
+use crate::exit::{Failure, FirstLost};
+use crate::input::{Blocks, Next};
+use crate::interrupt::Interrupt;
+use crate::lines::{Line, LineSplitter, TooLong, field};
+use crate::say;
+use crate::server::Server;
+
+/// Runs until the end of the input, the first failure, or a signal; then drains and prints the account.
+///
+/// # Errors
+/// Everything in [`Failure`] but the failures of a benchmark. The account is printed even so, once there is one.
+pub(crate) fn run(args: SendArgs) -> Result<(), Failure> {
+    let interrupt = Interrupt::install()?;
+    // Before anything else is started, because it is the likeliest to fail.
+    let input = Blocks::open(args.file.as_deref())?;
+    let server = Server::given_or_embedded(&args.server, false)?;
+    if server.is_embedded() {
+        say::note(format_args!(
+            "no --server given: using an embedded broker, which forgets the records when this command ends"
+        ));
+    }
+    let engine = Engine::builder()
+        .server(server.url())
+        .build()
+        .map_err(|error| Failure::from_build(error, &server.shown()))?;
+    let producer = producer(&engine, &args, &server)?;
+    let timeout = Duration::from_secs(args.timeout);
+    let waker = input.waker();
+    let closing = producer.clone();
+    interrupt.on_raised(move || {
+        waker.wake();
+        // A send that waits for memory ends with this too.
+        closing.close(timeout);
+    })?;
+
+    let started = Instant::now();
+    let mut sender = Sender::new(producer, &args);
+    let sent = sender.send_all(&input, &interrupt);
+    let report = engine.close(timeout);
+    say::result(format_args!(
+        "{} lines, {} bytes in {:.1} s",
+        sender.lines,
+        sender.payload_bytes,
+        started.elapsed().as_secs_f64()
+    ))?;
+    say::result(format_args!("{}", report.account))?;
+    sent?;
+    sender.settle();
+    if let Some(first) = sender.lost {
+        return Err(Failure::not_all_stored(&report.account, first));
+    }
+    if interrupt.raised() {
+        return Err(Failure::Interrupted);
+    }
+    Ok(())
+}
+
+fn producer(engine: &Engine, args: &SendArgs, server: &Server) -> Result<Producer, Failure> {
+    let partitioning = match (args.partition, args.key_field) {
+        (Some(partition), _) => Partitioning::Partition(partition),
+        (None, Some(_)) => Partitioning::Key,
+        (None, None) => Partitioning::Balanced,
+    };
+    let ordering = match args.ordering {
+        OrderingArg::Strict => Ordering::Strict,
+        OrderingArg::Pipelined => Ordering::Pipelined,
+    };
+    let mut builder = engine
+        .producer(&args.stream, &args.topic)
+        .partitioning(partitioning)
+        .ordering(ordering)
+        .delivery_timeout_us(args.timeout * 1_000_000);
+    // An embedded broker is empty, so that there is nothing a forgotten --create could protect.
+    if args.create || server.is_embedded() {
+        builder = builder.create_if_missing(args.partitions);
+    }
+    let producer = builder
+        .build()
+        .map_err(|error| Failure::from_build(error, &server.shown()))?;
+    if let Some(partition) = args.partition {
+        let count = producer.partitions_count();
+        if partition >= count {
+            return Err(Failure::PartitionMissing { partition, count });
+        }
+    }
+    Ok(producer)
+}
+
+/// The receipts of consecutive lines.
+struct Pending {
+    /// Number of the first of them, from 1.
+    first_line: u64,
+    receipts: Receipts,
+}
+
+/// Sends lines and watches what becomes of them.
+struct Sender {
+    producer: Producer,
+    /// Field and delimiter, when lines are keyed.
+    key: Option<(usize, u8)>,
+    /// Lines accepted so far.
+    lines: u64,
+    /// Their bytes, without line ends.
+    payload_bytes: u64,
+    /// Lines accepted and not known to be answered, oldest first.
+    pending: VecDeque<Pending>,
+    /// The first line that is known not to be stored.
+    lost: Option<FirstLost>,
+}
+
+/// Why sending stopped before the end of a block.
+enum Stop {
+    /// For good, and it is the command's failure.
+    Failure(Failure),
+    /// The producer was closed by a signal.
+    Closed,
+    /// A line is too long.
+    TooLong,
+}
+
+impl From<TooLong> for Stop {
+    fn from(TooLong: TooLong) -> Self {
+        Stop::TooLong
+    }
+}
+
+impl Sender {
+    fn new(producer: Producer, args: &SendArgs) -> Self {
+        Sender {
+            producer,
+            key: args
+                .key_field
+                .map(|field| (field as usize, args.key_delimiter)),
+            lines: 0,
+            payload_bytes: 0,
+            pending: VecDeque::new(),
+            lost: None,
+        }
+    }
+
+    /// Sends line after line until the end of the input, a signal, or the first line known not to be stored.
+    fn send_all(&mut self, input: &Blocks, interrupt: &Interrupt) -> Result<(), Failure> {
+        let mut splitter = LineSplitter::new(
+            limits::PAYLOAD_BYTES_MAX,
+            limits::COPY_BYTES_DEFAULT as usize,
+        );
+        while !interrupt.raised() && self.lost.is_none() {
+            let block = match input.next()? {
+                Next::Block(block) => block,
+                Next::Woken => continue,
+                Next::End => {
+                    self.begin_pending();
+                    let sent = splitter.finish(|line| self.send(line));
+                    return self.stopped(sent, interrupt);
+                }
+            };
+            self.begin_pending();
+            let sent = splitter.feed(block.bytes(), |line| self.send(line));
+            input.give_back(block);
+            if sent.is_err() {
+                return self.stopped(sent, interrupt);
+            }
+            self.settle();
+        }
+        Ok(())
+    }
+
+    fn stopped(&self, sent: Result<(), Stop>, interrupt: &Interrupt) -> Result<(), Failure> {
+        let line = self.lines + 1;
+        match sent {
+            Ok(()) => Ok(()),
+            Err(Stop::Failure(failure)) => Err(failure),
+            Err(Stop::Closed) if interrupt.raised() => Ok(()),
+            Err(Stop::Closed) => Err(Failure::Refused {
+                line,
+                error: SendError::Closed,
+            }),
+            Err(Stop::TooLong) => Err(Failure::LineTooLong {
+                line,
+                bytes_max: limits::PAYLOAD_BYTES_MAX,
+            }),
+        }
+    }
+
+    /// Sends one line, waiting for memory as long as it takes.
+    fn send(&mut self, line: Line<'_>) -> Result<(), Stop> {
+        let bytes = line.bytes().len();
+        let receipt = self.accept(&line)?;
+        let pending = self.pending.back_mut().expect("begun before the block");
+        pending.receipts.push(receipt);
+        self.lines += 1;
+        self.payload_bytes += bytes as u64;
+        Ok(())
+    }
+
+    fn accept(&self, line: &Line<'_>) -> Result<Receipt, Stop> {
+        let key = self.key(line.bytes()).map_err(Stop::Failure)?;
+        let sent = match line {
+            Line::Borrowed(payload) => self.producer.send_slice(payload, key),
+            Line::Owned(payload) => self.producer.send(Record {
+                key: key.map(|key| payload.slice_ref(key)),
+                ..Record::new(payload.clone())
+            }),
+        };
+        sent.map_err(|error| match error {
+            SendError::Closed => Stop::Closed,
+            SendError::Partition { partition, count } => {
+                Stop::Failure(Failure::PartitionMissing { partition, count })
+            }
+            SendError::EngineFailed => Stop::Failure(Failure::Machine {
+                cause: error.to_string(),
+            }),
+            error => Stop::Failure(Failure::Refused {
+                line: self.lines + 1,
+                error,
+            }),
+        })
+    }
+
+    /// The key of a line; `None` when lines are not keyed.
+    fn key<'a>(&self, line: &'a [u8]) -> Result<Option<&'a [u8]>, Failure> {
+        let Some((number, delimiter)) = self.key else {
+            return Ok(None);
+        };
+        let key = field(line, delimiter, number).ok_or(Failure::KeyMissing {
+            line: self.lines + 1,
+            field: number,
+        })?;
+        match key.len() {
+            1..=255 => Ok(Some(key)),
+            bytes => Err(Failure::KeyLength {
+                line: self.lines + 1,
+                field: number,
+                bytes,
+            }),
+        }
+    }
+
+    fn begin_pending(&mut self) {
+        self.pending.push_back(Pending {
+            first_line: self.lines + 1,
+            receipts: Receipts::default(),
+        });
+    }
+
+    /// Drops the receipts of lines that are stored, oldest first, up to the first that is not answered. Notes the
+    /// first that is answered and not stored.
+    fn settle(&mut self) {
+        while let Some(pending) = self.pending.front() {
+            for (index, receipt) in pending.receipts.iter().enumerate() {
+                match receipt.outcome() {
+                    None => return,
+                    Some(outcome) if outcome.is_stored() => {}
+                    Some(outcome) => {
+                        self.lost.get_or_insert(FirstLost {
+                            what: "line",
+                            number: pending.first_line + index as u64,
+                            outcome,
+                        });
+                    }
+                }
+            }
+            self.pending.pop_front();
+        }
+    }
+}
