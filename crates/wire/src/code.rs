@@ -1,5 +1,7 @@
 //! Error codes, and the classes that decide what a producer does next.
 
+mod table;
+
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -53,63 +55,69 @@ impl ErrorCode {
     }
 }
 
-/// Declares the known codes once: number, constant, name.
-macro_rules! error_codes {
-    ($($number:literal $constant:ident $name:literal;)+) => {
-        impl ErrorCode {
-            $(#[doc = concat!("Code ", $number, ", ", $name, ".")]
-            pub const $constant: Self = match Self::new($number) {
-                Some(code) => code,
-                None => panic!("no code is 0"),
-            };)+
-
-            /// Every known code, by rising number.
-            pub const KNOWN: &'static [Self] = &[$(Self::$constant),+];
-
-            /// What the code is called, `None` for one that this crate does not know.
-            #[must_use]
-            pub const fn name(self) -> Option<&'static str> {
-                match self.get() {
-                    $($number => Some($name),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-error_codes! {
-    3 INVALID_COMMAND "InvalidCommand";
-    20 RESOURCE_NOT_FOUND "ResourceNotFound";
-    30 STALE_CLIENT "StaleClient";
-    40 UNAUTHENTICATED "Unauthenticated";
-    41 UNAUTHORIZED "Unauthorized";
-    42 INVALID_CREDENTIALS "InvalidCredentials";
-    57 TRANSIENT_NOT_COMMITTED "TransientNotCommitted";
-    58 TRANSIENT_NOT_ACCEPTED "TransientNotAccepted";
-    59 REQUEST_ALREADY_APPLIED "RequestAlreadyApplied";
-    1009 STREAM_ID_NOT_FOUND "StreamIdNotFound";
-    1010 STREAM_NAME_NOT_FOUND "StreamNameNotFound";
-    1012 STREAM_NAME_ALREADY_EXISTS "StreamNameAlreadyExists";
-    2010 TOPIC_ID_NOT_FOUND "TopicIdNotFound";
-    2011 TOPIC_NAME_NOT_FOUND "TopicNameNotFound";
-    2013 TOPIC_NAME_ALREADY_EXISTS "TopicNameAlreadyExists";
-    3007 PARTITION_NOT_FOUND "PartitionNotFound";
-}
-
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} ({})",
-            self.name().unwrap_or("unknown code"),
-            self.get()
-        )
+        match (self.name(), self.meaning()) {
+            (Some(name), Some(meaning)) => write!(f, "{name} ({}): {meaning}", self.get()),
+            _ => write!(f, "unknown code {}", self.get()),
+        }
     }
 }
 
 impl fmt::Debug for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ErrorCode({self})")
+        write!(
+            f,
+            "ErrorCode({} {})",
+            self.get(),
+            self.name().unwrap_or("unknown")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(number: u32) -> ErrorCode {
+        ErrorCode::new(number).expect("not zero")
+    }
+
+    #[test]
+    fn known_codes_rise_and_have_names_of_their_own() {
+        assert!(ErrorCode::KNOWN.is_sorted());
+        let mut names: Vec<_> = ErrorCode::KNOWN.iter().map(|code| code.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ErrorCode::KNOWN.len());
+        assert!(names.iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn unknown_numbers_are_kept() {
+        let unknown = code(4_000_000_000);
+        assert_eq!(unknown.get(), 4_000_000_000);
+        assert_eq!(unknown.name(), None);
+        assert_eq!(unknown.class(), CodeClass::Permanent);
+        assert_eq!(unknown.to_string(), "unknown code 4000000000");
+        assert_eq!(ErrorCode::new(0), None);
+    }
+
+    #[test]
+    fn classes_are_those_of_the_protocol() {
+        for (numbers, class) in [
+            (&[57][..], CodeClass::UnknownOutcome),
+            (&[58], CodeClass::NotAdmitted),
+            (&[59], CodeClass::AlreadyApplied),
+            (&[30, 40], CodeClass::SessionDead),
+            (
+                &[20, 41, 42, 1009, 1010, 2010, 2011, 3007, 1012, 3],
+                CodeClass::Permanent,
+            ),
+        ] {
+            for number in numbers {
+                assert_eq!(code(*number).class(), class, "{number}");
+            }
+        }
     }
 }
