@@ -402,3 +402,6 @@ fn split(frame: &[u8]) -> Result<(&[u8], &[u8]), HeaderError> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,8 @@ mod error;
 pub mod eviction;
 pub mod reply;
 pub mod request;
+#[cfg(test)]
+mod tests;
 
 pub use error::HeaderError;
 pub use eviction::EvictionHeader;
