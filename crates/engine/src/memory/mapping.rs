@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_size_beyond_the_address_space_is_refused_with_a_remedy() {
-        let error = Mapping::new(1 << 50, 0, false).err().expect("refused");
+        let error = Mapping::new(1 << 50, 0, false).expect_err("refused");
         let text = error.to_string();
         assert!(
             text.contains("refused to map") && text.contains("memory limit"),

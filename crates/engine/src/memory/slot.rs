@@ -81,6 +81,11 @@ impl SlotToken {
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
+
+    /// Offset of the block within the arena.
+    pub(crate) fn offset(&self) -> usize {
+        self.base.as_ptr().addr() - self.mapping.address(0, 0).as_ptr().addr()
+    }
 }
 
 impl AsRef<[u8]> for SlotToken {

@@ -127,6 +127,14 @@ pub enum RingError {
         /// What it means for this call.
         meaning: &'static str,
     },
+    /// The read of our own eventfd failed: the shard could not be woken any more.
+    #[error(
+        "the wake-up eventfd cannot be read (errno {errno}): somebody closed or changed our descriptor"
+    )]
+    Wake {
+        /// The errno.
+        errno: i32,
+    },
     /// An errno this call does not document.
     #[error("io_uring_enter failed with an errno it does not document: {errno}")]
     Undocumented {

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::ring::Features;
+
 /// Most connections of one transport.
 pub const CONNECTIONS_MAX: u16 = 1024;
 /// Most pieces one write may gather, and therefore the size of each connection's preallocated table. At 52
@@ -55,41 +57,58 @@ impl CarriedBy {
     }
 }
 
-/// Kernel features that may be used. All are on by default; one that the kernel lacks is not used.
+/// Number of kinds of writes, the length of every table indexed by [`Traffic`].
+pub const TRAFFIC_KINDS: usize = 4;
+
+/// Kinds of writes between which [`WritePath::Auto`] decides separately: large or small (see
+/// [`TransportConfig::zero_copy_bytes_min`]), wholly in the registered arena or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Features {
-    /// Ring with a single submitter. Linux 6.0. Without it the kernel locks on every submission.
-    pub single_issuer: bool,
-    /// Completion work runs only when we ask for completions, never in between. Linux 6.1; needs
-    /// `single_issuer`. Without it the kernel interrupts the shard for each completion.
-    pub defer_taskrun: bool,
-    /// The arena is registered as a fixed buffer. Linux 5.1; bounded by the locked-memory limit for
-    /// unprivileged users. Without it every write pins or copies through user addresses.
-    pub registered_arena: bool,
-    /// One receive request delivers many completions, into a ring of provided buffers. Linux 6.0 (the buffer
-    /// ring 5.19). Without it each receive is submitted anew into the connection's own buffer.
-    pub multishot_recv: bool,
-    /// Vectored operations on registered buffers. Linux 6.15. Without it `WritevFixed` is not available and
-    /// `SendZc` pins pages for each write.
-    pub vectored_fixed: bool,
-    /// Zero-copy `sendmsg`. Linux 6.1.
-    pub send_zc: bool,
-    /// The kernel continues a short `sendmsg` by itself (`MSG_WAITALL` for sends, Linux 6.0). Without it, and
-    /// always on `WritevFixed`, each short write comes back and is resumed from here.
-    pub send_wait_all: bool,
+#[repr(usize)]
+pub enum Traffic {
+    /// Small, registered.
+    SmallRegistered = 0,
+    /// Large, registered.
+    LargeRegistered = 1,
+    /// Small, with pieces outside the registered part of the arena.
+    SmallForeign = 2,
+    /// Large, with pieces outside the registered part of the arena.
+    LargeForeign = 3,
 }
 
-impl Default for Features {
-    fn default() -> Self {
-        Self {
-            single_issuer: true,
-            defer_taskrun: true,
-            registered_arena: true,
-            multishot_recv: true,
-            vectored_fixed: true,
-            send_zc: true,
-            send_wait_all: true,
+impl Traffic {
+    /// Every kind, in the order of its index.
+    pub const ALL: [Self; TRAFFIC_KINDS] = [
+        Self::SmallRegistered,
+        Self::LargeRegistered,
+        Self::SmallForeign,
+        Self::LargeForeign,
+    ];
+
+    /// The name used in statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SmallRegistered => "small_registered",
+            Self::LargeRegistered => "large_registered",
+            Self::SmallForeign => "small_foreign",
+            Self::LargeForeign => "large_foreign",
         }
+    }
+
+    pub(crate) const fn of(is_large: bool, is_registered: bool) -> Self {
+        match (is_large, is_registered) {
+            (false, true) => Self::SmallRegistered,
+            (true, true) => Self::LargeRegistered,
+            (false, false) => Self::SmallForeign,
+            (true, false) => Self::LargeForeign,
+        }
+    }
+
+    pub(crate) const fn is_large(self) -> bool {
+        matches!(self, Self::LargeRegistered | Self::LargeForeign)
+    }
+
+    pub(crate) const fn is_registered(self) -> bool {
+        matches!(self, Self::SmallRegistered | Self::LargeRegistered)
     }
 }
 
@@ -108,6 +127,9 @@ pub struct TransportConfig {
     pub zero_copy_bytes_min: u32,
     /// Kernel features that may be used.
     pub features: Features,
+    /// Entries of the submission queue, 1 to 4096, rounded up to a power of two by the kernel. When it is full it
+    /// is flushed early, which is counted. Default 256.
+    pub submission_entries: u32,
     /// How long [`wait`](super::Transport::wait) spins on the completion queue before it sleeps. Default 0:
     /// sleep at once. For hosts where latency is worth a core.
     pub busy_poll_us: u32,
@@ -121,6 +143,7 @@ impl Default for TransportConfig {
             write_path: WritePath::Auto,
             zero_copy_bytes_min: 32 * 1024,
             features: Features::default(),
+            submission_entries: 256,
             busy_poll_us: 0,
         }
     }

@@ -17,66 +17,145 @@
 //! One law: drain `next_event` to `None` before the next `wait`. A token whose block was pushed stays with the
 //! driver and is *lent* (neither changed nor released) until `WriteDone`, or `Closed`, of that connection.
 //!
+//! Operations are never submitted where they are decided: that place only notes them, and `wait` submits all of
+//! them. So there is one place where the submission queue can be full and one where the ring can fail.
+//!
 //! What it does not do: frames, retries, reconnects, deadlines (other than the socket's own).
 
+mod close;
 mod config;
+mod conn;
+mod connect;
 mod event;
+mod meter;
+mod read;
+mod setup;
+mod socket;
 mod stats;
+mod trial;
 mod wake;
+mod write;
+mod write_queue;
 
+use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use io_uring::opcode;
+use io_uring::types::Fd;
 
-use crate::memory::{Arena, SlotToken};
-use crate::ring::{RingError, SetupError};
+use crate::memory::Arena;
+use crate::ring::{Completion, Op, RecvRing, Ring, RingError, SetupError, Stay, UserData};
+use conn::{Conn, OpState, Phase};
+use meter::Meter;
+use read::Received;
+use trial::Trial;
+use wake::WakeShared;
 
+pub use crate::ring::Features;
 pub use config::{
-    CONNECTIONS_MAX, CarriedBy, Features, SocketOptions, TransportConfig, WRITE_PATHS,
-    WRITE_PIECES_MAX, WritePath,
+    CONNECTIONS_MAX, CarriedBy, SocketOptions, TRAFFIC_KINDS, Traffic, TransportConfig,
+    WRITE_PATHS, WRITE_PIECES_MAX, WritePath,
 };
 pub use event::{ConnIndex, Errno, Event, LostCause};
 pub use stats::{TransportInfo, TransportStats};
 pub use wake::WakeHandle;
+pub use write::Gather;
 
 /// The kernel side of one shard. See the module.
 pub struct Transport {
+    ring: Ring,
+    /// `Some` exactly with multishot receives.
+    recv_ring: Option<RecvRing>,
+    conns: Box<[Conn]>,
+    /// Connections with something to submit, each once (`is_listed`).
+    listed: VecDeque<u16>,
+    /// Connections whose ending event is due without a completion that would bring it.
+    ready: VecDeque<u16>,
+    /// Bytes the driver may still be looking at.
+    received: Option<Received>,
     arena: Arc<Arena>,
-    wake: Arc<wake::WakeShared>,
+    /// Bytes from the start of the arena that are registered.
+    registered_bytes: usize,
+    trials: [Trial; TRAFFIC_KINDS],
+    meter: Meter,
+    zero_copy_bytes_min: u32,
+    wake: Arc<WakeShared>,
+    /// Where the read of the eventfd puts its count. Boxed: the kernel knows its address.
+    wake_buffer: Box<u64>,
+    wake_read: OpState,
+    /// An [`Event::Woken`] is due.
+    is_woken: bool,
+    is_tearing_down: bool,
+    /// Found while dispatching; reported by the next `wait`.
+    fault: Option<RingError>,
+    busy_poll: Duration,
+    /// Counters of the sockets; those of the ring are the ring's.
     stats: TransportStats,
-    info: TransportInfo,
     /// The ring accepts one submitting thread only.
     not_send: PhantomData<*const ()>,
 }
 
+/// What a completion leads to.
+enum Step {
+    Event(Event<'static>),
+    Received(ConnIndex, Received),
+}
+
 impl Transport {
-    /// Sets the ring up, registers `arena` with it and allocates every table. Call it on the shard thread.
+    /// Sets the ring up, registers `arena` with it and allocates every table. Call it on the shard thread; it blocks
+    /// SIGPIPE for that thread.
     ///
     /// # Errors
-    /// [`SetupError`], which names the likely cause and the remedy. Locked memory being refused is not an error:
-    /// what fits is registered, with a warning, and the stats say how much.
+    /// [`SetupError`], which names the likely cause and the remedy. Locked memory being refused is not an error unless
+    /// a path that needs it is demanded: what fits is registered, with a warning, and the stats say how much.
     pub fn new(config: &TransportConfig, arena: Arc<Arena>) -> Result<Self, SetupError> {
-        let wake = wake::WakeShared::new().map_err(|source| SetupError::Descriptors {
+        setup::check(config, &arena)?;
+        let ring = setup::build_ring(config, &arena)?;
+        let registered_bytes = setup::register_arena(&ring, &arena);
+        let trials = setup::choose_paths(config.write_path, &ring.features(), registered_bytes)?;
+        let recv_ring = ring
+            .features()
+            .multishot_recv
+            .then(|| RecvRing::register(&ring.submitter(), &arena))
+            .transpose()
+            .map_err(|source| SetupError::Refused {
+                call: "io_uring_register (receive buffers)",
+                source,
+            })?;
+        let wake = WakeShared::new().map_err(|source| SetupError::Descriptors {
             what: "the wake-up eventfd",
             source,
         })?;
-        let info = TransportInfo {
-            features: config.features,
-            path_small: None,
-            path_large: None,
-            submission_entries: 0,
-            completion_entries: 0,
-            page_kind: arena.page_kind(),
-        };
+        setup::block_sigpipe();
+        let connections_max = config.connections_max;
         Ok(Self {
-            arena,
+            ring,
+            recv_ring,
+            conns: (0..connections_max)
+                .map(|index| Conn::new(index, config.write_pieces_max as usize))
+                .collect(),
+            listed: VecDeque::with_capacity(usize::from(connections_max)),
+            ready: VecDeque::with_capacity(usize::from(connections_max)),
+            received: None,
+            registered_bytes,
+            trials,
+            meter: Meter::default(),
+            zero_copy_bytes_min: config.zero_copy_bytes_min,
             wake,
-            stats: TransportStats::default(),
-            info,
+            wake_buffer: Box::new(0),
+            wake_read: OpState::Wanted,
+            is_woken: false,
+            is_tearing_down: false,
+            fault: None,
+            busy_poll: Duration::from_micros(u64::from(config.busy_poll_us)),
+            stats: TransportStats {
+                registered_bytes: registered_bytes as u64,
+                registered_bytes_wanted: arena.layout().registered_bytes_wanted() as u64,
+                ..TransportStats::default()
+            },
+            arena,
             not_send: PhantomData,
         })
     }
@@ -91,35 +170,6 @@ impl Transport {
         self.wake.handle()
     }
 
-    /// Starts to connect. Ends in [`Event::Connected`], [`Event::ConnectFailed`] or, after
-    /// [`close`](Self::close), [`Event::Closed`]. A refusal that is known at once is reported as an event, too.
-    ///
-    /// Panics when `conn` is not free.
-    pub fn connect(&mut self, conn: ConnIndex, addr: SocketAddr, options: &SocketOptions) {
-        let _ = (conn, addr, options);
-    }
-
-    /// Begins a write, or `None` when the connection is not open or has a write in flight.
-    pub fn gather(&mut self, conn: ConnIndex) -> Option<Gather<'_>> {
-        Some(Gather {
-            transport: self,
-            conn,
-        })
-    }
-
-    /// True exactly when [`gather`](Self::gather) would give `Some`.
-    pub fn can_write(&self, conn: ConnIndex) -> bool {
-        let _ = conn;
-        false
-    }
-
-    /// Gives the connection up: what is in flight is cancelled, then comes [`Event::Closed`]. Bytes the kernel took
-    /// before are still delivered when no write was in flight; otherwise the peer sees a reset. Without effect on
-    /// a connection that is already closing or free.
-    pub fn close(&mut self, conn: ConnIndex) {
-        let _ = conn;
-    }
-
     /// Hands everything to the kernel, waits until something happens, and takes completions over.
     ///
     /// Returns at once when events are at hand or somebody called [`WakeHandle::wake`]; otherwise sleeps for at
@@ -130,62 +180,272 @@ impl Transport {
     /// # Errors
     /// [`RingError`]: the ring is beyond use.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<(), RingError> {
-        let _ = timeout;
+        self.recycle_received();
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let is_measuring = self.trials.iter().any(|trial| trial.decided().is_none());
+        if is_measuring {
+            self.meter.settle(&mut self.trials);
+        }
+        let started_ns = is_measuring.then(meter::thread_cpu_ns);
+        self.submit_listed()?;
+        self.enter(timeout)?;
+        if let Some(started_ns) = started_ns {
+            self.meter.spent(meter::thread_cpu_ns() - started_ns);
+        }
+        self.is_woken |= self.wake.state().take();
+        self.stats.wakes += u64::from(self.is_woken);
+        self.ring.take_completions();
         Ok(())
     }
 
     /// The next event, or `None` when there is none until the next [`wait`](Self::wait).
     pub fn next_event(&mut self) -> Option<Event<'_>> {
-        None
+        self.recycle_received();
+        if std::mem::take(&mut self.is_woken) {
+            return Some(Event::Woken);
+        }
+        let step = loop {
+            match self.ring.next_completion() {
+                Some(completion) => {
+                    if let Some(step) = self.handle(completion) {
+                        break step;
+                    }
+                }
+                None => {
+                    let index = self.ready.pop_front()?;
+                    if let Some(step) = self.settle(index) {
+                        break step;
+                    }
+                }
+            }
+        };
+        Some(match step {
+            Step::Event(event) => event,
+            Step::Received(conn, received) => {
+                // SAFETY: the completion says that the kernel wrote `len` bytes at `base`, inside a receive buffer of
+                // the arena that `self` keeps mapped. The kernel does not get the buffer back before the next call
+                // that takes `&mut self`, which the lifetime of the event forbids while the bytes are in use.
+                let bytes =
+                    unsafe { std::slice::from_raw_parts(received.base.as_ptr(), received.len) };
+                Event::Received { conn, bytes }
+            }
+        })
     }
 
     /// Counters since the start.
     pub fn stats(&self) -> TransportStats {
-        self.stats
+        let ring = self.ring.counters();
+        TransportStats {
+            enters: ring.enters,
+            submissions: ring.submissions,
+            completions: ring.completions,
+            submission_queue_full: ring.submission_queue_full,
+            completion_overflows: ring.completion_overflows,
+            enter_retries: ring.enter_retries,
+            enter_interrupts: ring.enter_interrupts,
+            sleeps: ring.sleeps,
+            ..self.stats
+        }
     }
 
     /// What the kernel gave and what was chosen.
     pub fn info(&self) -> TransportInfo {
-        self.info
-    }
-}
-
-/// A write being put together: many pieces, one operation. Dropping it instead of
-/// [`submit`](Self::submit)ting forgets the pieces.
-pub struct Gather<'t> {
-    transport: &'t mut Transport,
-    conn: ConnIndex,
-}
-
-impl Gather<'_> {
-    /// Pieces that can still be pushed.
-    pub fn room_pieces(&self) -> usize {
-        0
+        TransportInfo {
+            features: self.ring.features(),
+            paths: self.trials.map(|trial| trial.decided()),
+            path_costs: self
+                .trials
+                .map(|trial| CarriedBy::ALL.map(|path| trial.cost(path))),
+            submission_entries: self.ring.sq_entries(),
+            completion_entries: self.ring.cq_entries(),
+            page_kind: self.arena.page_kind(),
+        }
     }
 
-    /// Bytes pushed so far.
-    pub fn bytes(&self) -> u64 {
-        0
+    /// Notes that a connection has something to submit.
+    fn list(&mut self, index: u16) {
+        let conn = &mut self.conns[usize::from(index)];
+        if !conn.is_listed {
+            conn.is_listed = true;
+            self.listed.push_back(index);
+        }
     }
 
-    /// Appends `range` of a block of this transport's arena. The block is lent from now until the write is done or
-    /// the connection closed. An empty range is no piece.
-    ///
-    /// Panics when there is no room, the range is outside the block, or the block is of another arena.
-    pub fn push_slot(&mut self, token: &SlotToken, range: Range<usize>) {
-        let _ = (token, range, self.conn, &self.transport.stats);
+    /// Submits what was noted, as far as the kernel takes it; the rest stays noted.
+    fn submit_listed(&mut self) -> Result<(), RingError> {
+        if self.wake_read == OpState::Wanted && !self.is_tearing_down {
+            let buffer: *mut u64 = &mut *self.wake_buffer;
+            let entry =
+                opcode::Read::new(Fd(self.wake.fd()), buffer.cast(), size_of::<u64>() as u32)
+                    .build();
+            // SAFETY: the buffer is boxed and kept until the read is home (see the teardown), and nobody reads it.
+            if !unsafe {
+                self.ring
+                    .push(&entry.user_data(close::WAKE_USER_DATA.encode()))?
+            } {
+                return Ok(());
+            }
+            self.wake_read = OpState::InFlight;
+        }
+        while let Some(&index) = self.listed.front() {
+            if !self.submit_connection(index)? {
+                return Ok(());
+            }
+            self.listed.pop_front();
+            self.conns[usize::from(index)].is_listed = false;
+        }
+        Ok(())
     }
 
-    /// Appends bytes by reference, kept alive until the kernel is done with them. Empty bytes are no piece.
-    ///
-    /// Panics when there is no room.
-    pub fn push_bytes(&mut self, bytes: Bytes) {
-        let _ = bytes;
+    /// Submits what one connection wants. False when the queue is full; what was taken is marked as such.
+    fn submit_connection(&mut self, index: u16) -> Result<bool, RingError> {
+        let at = usize::from(index);
+        if self.conns[at].connect == OpState::Wanted {
+            let conn = &self.conns[at];
+            let entry =
+                opcode::Connect::new(conn.fd(), conn.address.as_ptr(), conn.address_len).build();
+            let entry = entry.user_data(conn.user_data(Op::Connect));
+            // SAFETY: the address lies in the connection's own record, which neither moves nor changes before the
+            // connect is home.
+            if !unsafe { self.ring.push(&entry)? } {
+                return Ok(false);
+            }
+            self.conns[at].connect = OpState::InFlight;
+        }
+        if self.conns[at].recv == OpState::Wanted {
+            let entry = self.recv_entry(&self.conns[at]);
+            // SAFETY: the buffers are part of the arena, which this transport holds until nothing is in flight; the
+            // connection's own buffer is not lent to the driver now (`recycle_received` came before).
+            if !unsafe { self.ring.push(&entry)? } {
+                return Ok(false);
+            }
+            self.stats.receive_requests += 1;
+            self.conns[at].recv = OpState::InFlight;
+        }
+        if self.conns[at].write == OpState::Wanted {
+            let entry = self.write_entry(index);
+            // SAFETY: iovecs and message header are boxed tables of the connection's queue, blocks are lent and
+            // `Bytes` held by it, and none of them changes or goes before the completion of this operation and
+            // its notification (`WriteQueue::clear` has no other callers).
+            if !unsafe { self.ring.push(&entry)? } {
+                return Ok(false);
+            }
+            self.conns[at].write = OpState::InFlight;
+        }
+        if matches!(self.conns[at].phase, Phase::Closing(_)) {
+            return self.submit_cancellations(index);
+        }
+        Ok(true)
     }
 
-    /// Starts the write; it reaches the kernel with the next [`Transport::wait`]. Ends in [`Event::WriteDone`] or
-    /// [`Event::Closed`].
-    ///
-    /// Panics when nothing was pushed.
-    pub fn submit(self) {}
+    fn submit_cancellations(&mut self, index: u16) -> Result<bool, RingError> {
+        let conn = &mut self.conns[usize::from(index)];
+        let cancel = conn.user_data(Op::Cancel);
+        let generation = conn.generation;
+        while let Some((op, state)) = conn.next_to_cancel() {
+            let target = UserData {
+                op,
+                index: u32::from(index),
+                generation,
+            };
+            let entry = opcode::AsyncCancel::new(target.encode())
+                .build()
+                .user_data(cancel);
+            // SAFETY: a cancellation names no memory.
+            if !unsafe { self.ring.push(&entry)? } {
+                return Ok(false);
+            }
+            *state = OpState::Cancelling;
+            conn.cancels_in_flight += 1;
+        }
+        Ok(true)
+    }
+
+    /// Spins, sleeps or only looks.
+    fn enter(&mut self, timeout: Option<Duration>) -> Result<(), RingError> {
+        let is_idle = self.ready.is_empty() && self.listed.is_empty() && !self.is_woken;
+        let may_stay = is_idle && timeout != Some(Duration::ZERO);
+        if may_stay && !self.busy_poll.is_zero() {
+            self.spin(timeout)?;
+        }
+        if may_stay && !self.ring.has_completions() && self.wake.state().sleep_begin() {
+            return self.ring.enter(timeout.map_or(Stay::Sleep, Stay::SleepFor));
+        }
+        if self.ring.wants_enter() {
+            self.ring.enter(Stay::Look)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Looks at the completion queue until something is there, somebody calls, or the time is over.
+    fn spin(&mut self, timeout: Option<Duration>) -> Result<(), RingError> {
+        let limit = timeout.map_or(self.busy_poll, |timeout| timeout.min(self.busy_poll));
+        let started = Instant::now();
+        loop {
+            if self.ring.wants_enter() {
+                self.ring.enter(Stay::Look)?;
+            }
+            if self.ring.has_completions()
+                || self.wake.state().is_notified()
+                || started.elapsed() >= limit
+            {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Finds what a completion belongs to. What belongs to nothing is counted, and a buffer in it goes back.
+    fn handle(&mut self, completion: Completion) -> Option<Step> {
+        let Some(UserData {
+            op,
+            index,
+            generation,
+        }) = UserData::decode(completion.user_data)
+        else {
+            return self.handle_stale(completion);
+        };
+        if op == Op::Wake {
+            self.handle_wake(completion);
+            return None;
+        }
+        let Some(conn) = self
+            .conns
+            .get(index as usize)
+            .filter(|conn| conn.generation == generation)
+        else {
+            return self.handle_stale(completion);
+        };
+        let index = conn.index;
+        match op {
+            Op::Connect if conn.connect.is_out() => self.handle_connect(index, completion),
+            Op::Recv if conn.recv.is_out() => self.handle_recv(index, completion),
+            Op::Write if completion.is_notification() && conn.notifications_in_flight > 0 => {
+                self.handle_write(index, completion)
+            }
+            Op::Write if !completion.is_notification() && conn.write.is_out() => {
+                self.handle_write(index, completion)
+            }
+            Op::Cancel if conn.cancels_in_flight > 0 => self.handle_cancel(index, completion),
+            _ => self.handle_stale(completion),
+        }
+    }
+
+    fn handle_stale(&mut self, completion: Completion) -> Option<Step> {
+        self.stats.stale_completions += 1;
+        self.hand_back(completion.buffer());
+        None
+    }
+
+    /// The eventfd was read: read it again. That somebody called is known from the wake state.
+    fn handle_wake(&mut self, completion: Completion) {
+        self.wake_read = OpState::Wanted;
+        match -completion.result {
+            ..=0 | libc::EINTR | libc::EAGAIN | libc::ECANCELED => {}
+            errno => self.fault = Some(RingError::Wake { errno }),
+        }
+    }
 }

@@ -62,14 +62,14 @@ pub struct TransportStats {
 
 /// What the kernel gave and what was chosen: fixed once the transport runs, except for the write paths while
 /// they are being measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TransportInfo {
     /// The features in use: switched on and offered by the kernel.
     pub features: super::Features,
-    /// Path of writes below `zero_copy_bytes_min`; `None` while it is being measured.
-    pub path_small: Option<super::CarriedBy>,
-    /// Path of larger writes; `None` while it is being measured.
-    pub path_large: Option<super::CarriedBy>,
+    /// The path each kind of write takes, index [`Traffic`](super::Traffic); `None` while it is being measured.
+    pub paths: [Option<super::CarriedBy>; super::TRAFFIC_KINDS],
+    /// Processor time of each path in nanoseconds for each MiB, as measured; `None` where it was not.
+    pub path_costs: [[Option<f64>; WRITE_PATHS]; super::TRAFFIC_KINDS],
     /// Entries of the submission queue.
     pub submission_entries: u32,
     /// Entries of the completion queue.

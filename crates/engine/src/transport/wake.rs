@@ -76,7 +76,7 @@ impl WakeShared {
         self.eventfd.as_raw_fd()
     }
 
-    fn signal(&self) {
+    pub(super) fn signal(&self) {
         let one = 1u64.to_ne_bytes();
         loop {
             // SAFETY: `one` is eight readable bytes for the length of the call.

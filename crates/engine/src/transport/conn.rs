@@ -1,0 +1,160 @@
+//! The state of one connection: its phase, and what of it is with the kernel.
+//!
+//! ```text
+//!            connect            connected              peer ends, error, close
+//!   Free ------------> Connecting --------> Open ------------------------------> Closing
+//!    ^                     |                  | write fails                         ^ |
+//!    |                     | fails            '--> Failing -- receive side ends ----' |
+//!    |                     v                                                          |
+//!    '---- ConnectFailed --+------------------- Closed, nothing in flight ------------'
+//! ```
+//!
+//! Invariant: the index is freed, and the events that say so are given, only when no operation, cancellation or
+//! notification of the connection is with the kernel.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use io_uring::types::Fd;
+
+use super::LostCause;
+use super::config::{CarriedBy, Traffic};
+use super::socket::SocketAddress;
+use super::write_queue::WriteQueue;
+use crate::ring::{Op, UserData};
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// No connection.
+    Free,
+    /// The connect is wanted or in flight.
+    Connecting,
+    /// Writes and receives are possible.
+    Open,
+    /// A write failed. What the peer had sent before is still delivered; then comes `Closing`.
+    Failing(LostCause),
+    /// Everything in flight is on its way home. What still arrives is discarded.
+    Closing(LostCause),
+    /// The connect failed before or in the kernel.
+    Refused(LostCause),
+}
+
+/// Where one operation of a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpState {
+    /// There is none.
+    Idle,
+    /// To be submitted with the next `wait`.
+    Wanted,
+    /// With the kernel, or in the submission queue on its way there.
+    InFlight,
+    /// Likewise, and its cancellation has been asked for.
+    Cancelling,
+}
+
+impl OpState {
+    /// True when a completion is due.
+    pub(super) fn is_out(self) -> bool {
+        matches!(self, Self::InFlight | Self::Cancelling)
+    }
+}
+
+/// See the module.
+pub(super) struct Conn {
+    pub(super) index: u16,
+    pub(super) phase: Phase,
+    /// Counts the lives of this index.
+    pub(super) generation: u32,
+    /// `Some` from connect until everything but notifications is home.
+    pub(super) socket: Option<OwnedFd>,
+    pub(super) address: SocketAddress,
+    pub(super) address_len: libc::socklen_t,
+    pub(super) connect: OpState,
+    pub(super) recv: OpState,
+    /// Of the write's current operation.
+    pub(super) write: OpState,
+    /// True from the driver's submit to the event that ends the write. With `write` at `Idle`: every byte is with
+    /// the kernel, and notifications are due.
+    pub(super) is_writing: bool,
+    pub(super) cancels_in_flight: u32,
+    pub(super) notifications_in_flight: u32,
+    pub(super) queue: WriteQueue,
+    /// Of the write's current operation: its class, its path, and the bytes it was given.
+    pub(super) traffic: Traffic,
+    pub(super) carried_by: CarriedBy,
+    pub(super) offered_bytes: u64,
+    /// True from a refusal of the chosen path to the end of this write: the rest goes by `sendmsg`.
+    pub(super) plain_only: bool,
+    /// Refusals in a row of this write, for want of kernel memory or for no reason.
+    pub(super) write_refusals: u32,
+    /// True exactly while the connection is in the list of those with something to submit.
+    pub(super) is_listed: bool,
+}
+
+impl Conn {
+    pub(super) fn new(index: u16, pieces_max: usize) -> Self {
+        Self {
+            index,
+            phase: Phase::Free,
+            generation: 0,
+            socket: None,
+            address: SocketAddress::empty(),
+            address_len: 0,
+            connect: OpState::Idle,
+            recv: OpState::Idle,
+            write: OpState::Idle,
+            is_writing: false,
+            cancels_in_flight: 0,
+            notifications_in_flight: 0,
+            queue: WriteQueue::new(pieces_max),
+            traffic: Traffic::SmallForeign,
+            carried_by: CarriedBy::SendMsg,
+            offered_bytes: 0,
+            plain_only: false,
+            write_refusals: 0,
+            is_listed: false,
+        }
+    }
+
+    pub(super) fn user_data(&self, op: Op) -> u64 {
+        UserData {
+            op,
+            index: u32::from(self.index),
+            generation: self.generation,
+        }
+        .encode()
+    }
+
+    /// The descriptor for an operation. Panics when the socket is closed already.
+    pub(super) fn fd(&self) -> Fd {
+        Fd(self
+            .socket
+            .as_ref()
+            .expect("operations come before the close")
+            .as_raw_fd())
+    }
+
+    /// True when a write may begin.
+    pub(super) fn can_write(&self) -> bool {
+        self.phase == Phase::Open && !self.is_writing
+    }
+
+    /// True when no request is with the kernel: the socket may be closed.
+    pub(super) fn is_home(&self) -> bool {
+        !self.connect.is_out()
+            && !self.recv.is_out()
+            && !self.write.is_out()
+            && self.cancels_in_flight == 0
+    }
+
+    /// An operation with the kernel whose cancellation has not been asked for, and its state.
+    pub(super) fn next_to_cancel(&mut self) -> Option<(Op, &mut OpState)> {
+        [
+            (Op::Connect, &mut self.connect),
+            (Op::Recv, &mut self.recv),
+            (Op::Write, &mut self.write),
+        ]
+        .into_iter()
+        .find(|(_, state)| **state == OpState::InFlight)
+    }
+}

@@ -1,0 +1,101 @@
+//! What the calibration of `WritePath::Auto` is told: processor time of this thread in the ring, and the bytes that
+//! left for it.
+//!
+//! Only rounds in which one kind of traffic on one path went out are told: what several share cannot be split.
+
+use super::config::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS};
+use super::trial::Trial;
+
+/// Measures one round of the driver's loop. Idle once every trial is decided.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    cpu_ns: u64,
+    bytes: [[u64; WRITE_PATHS]; TRAFFIC_KINDS],
+}
+
+impl Meter {
+    /// Bytes went out on a path.
+    pub(super) fn carried(&mut self, traffic: Traffic, path: CarriedBy, bytes: u64) {
+        self.bytes[traffic as usize][path as usize] += bytes;
+    }
+
+    /// This thread spent so much in the ring.
+    pub(super) fn spent(&mut self, cpu_ns: u64) {
+        self.cpu_ns += cpu_ns;
+    }
+
+    /// Ends the round and tells the trial it concerns, if it concerns one.
+    pub(super) fn settle(&mut self, trials: &mut [Trial; TRAFFIC_KINDS]) {
+        let mut carried = Traffic::ALL
+            .into_iter()
+            .flat_map(|traffic| CarriedBy::ALL.map(|path| (traffic, path)))
+            .map(|(traffic, path)| (traffic, path, self.bytes[traffic as usize][path as usize]))
+            .filter(|(_, _, bytes)| *bytes > 0);
+        match (carried.next(), carried.next()) {
+            // Nothing left: what was spent belongs to the writes it will lead to.
+            (None, _) => return,
+            (Some((traffic, path, bytes)), None) => {
+                trials[traffic as usize].record(path, bytes, self.cpu_ns);
+            }
+            (Some(_), Some(_)) => {}
+        }
+        *self = Self::default();
+    }
+}
+
+/// Processor time of this thread, in nanoseconds.
+pub(super) fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is writable for the length of the call.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    assert!(result == 0, "the clock of this thread can be read");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_with_one_path_is_told_and_a_mixed_one_is_not() {
+        let mut trials = [Trial::new([true; WRITE_PATHS]); TRAFFIC_KINDS];
+        let mut meter = Meter::default();
+        for _ in 0..1_000 {
+            meter.carried(Traffic::LargeRegistered, CarriedBy::WritevFixed, 1 << 20);
+            meter.carried(Traffic::LargeRegistered, CarriedBy::SendMsg, 1 << 20);
+            meter.spent(1_000);
+            meter.settle(&mut trials);
+        }
+        assert_eq!(
+            trials[Traffic::LargeRegistered as usize].path(),
+            CarriedBy::WritevFixed,
+            "no turn ended"
+        );
+        for _ in 0..1_000 {
+            let path = trials[Traffic::LargeRegistered as usize].path();
+            meter.spent(1_000);
+            meter.settle(&mut trials);
+            meter.carried(Traffic::LargeRegistered, path, 1 << 20);
+            meter.spent(1_000);
+            meter.settle(&mut trials);
+        }
+        let trial = &trials[Traffic::LargeRegistered as usize];
+        assert!(trial.decided().is_some());
+        assert_eq!(
+            trial.cost(CarriedBy::SendMsg),
+            Some(2_000.0),
+            "idle rounds count for the write they lead to"
+        );
+        assert_eq!(trials[Traffic::LargeForeign as usize].decided(), None);
+    }
+
+    #[test]
+    fn the_clock_of_the_thread_moves_with_work_only_forwards() {
+        let before = thread_cpu_ns();
+        let sum: u64 = (0..200_000u64).map(std::hint::black_box).sum();
+        assert!(sum > 0 && thread_cpu_ns() > before);
+    }
+}

@@ -1,0 +1,236 @@
+//! The short measured calibration behind `WritePath::Auto`: the first writes go out on each candidate in turn, and
+//! the one that costs this thread the least processor time per byte carries the rest.
+//!
+//! It measures real traffic on the real socket: what loopback, a virtual device and a network card charge for zero
+//! copy differs by more than any table could hold. Pure: it is told what was sent and what that cost.
+
+use super::CarriedBy;
+use super::config::WRITE_PATHS;
+
+/// Measured writes in a row on one path. Long enough that work the kernel puts off (notifications, sends that
+/// waited for room) falls mostly into the turn that caused it.
+const TURN_WRITES: u32 = 32;
+/// Turns of each path that count; one more before them warms caches and the connection up.
+const TURNS: usize = 3;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    is_candidate: [bool; WRITE_PATHS],
+    /// Nanoseconds of processor time for each MiB, by path and turn. Turn 0 is the warm-up.
+    costs: [[f64; TURNS + 1]; WRITE_PATHS],
+    turn: usize,
+    path: CarriedBy,
+    turn_writes: u32,
+    turn_bytes: u64,
+    turn_cpu_ns: u64,
+    is_decided: bool,
+}
+
+impl Trial {
+    /// A trial among the candidates. `SendMsg`, which every kernel has, is always one. A single candidate is decided.
+    pub(super) fn new(mut is_candidate: [bool; WRITE_PATHS]) -> Self {
+        is_candidate[CarriedBy::SendMsg as usize] = true;
+        let mut trial = Self {
+            is_candidate,
+            costs: [[0.0; TURNS + 1]; WRITE_PATHS],
+            turn: 0,
+            path: CarriedBy::SendMsg,
+            turn_writes: 0,
+            turn_bytes: 0,
+            turn_cpu_ns: 0,
+            is_decided: false,
+        };
+        trial.restart();
+        trial
+    }
+
+    /// A path that configuration demands.
+    pub(super) fn forced(path: CarriedBy) -> Self {
+        let mut trial = Self::new([false; WRITE_PATHS]);
+        trial.path = path;
+        trial.is_decided = true;
+        trial
+    }
+
+    /// The path for the next write.
+    pub(super) fn path(&self) -> CarriedBy {
+        self.path
+    }
+
+    /// The path that carries everything from now on; `None` while it is being measured.
+    pub(super) fn decided(&self) -> Option<CarriedBy> {
+        self.is_decided.then_some(self.path)
+    }
+
+    /// Tells that `bytes` went out on `path` for `cpu_ns` of this thread's time. What belongs to an earlier turn is
+    /// ignored.
+    pub(super) fn record(&mut self, path: CarriedBy, bytes: u64, cpu_ns: u64) {
+        if self.is_decided || path != self.path || bytes == 0 {
+            return;
+        }
+        self.turn_writes += 1;
+        self.turn_bytes += bytes;
+        self.turn_cpu_ns += cpu_ns;
+        if self.turn_writes < TURN_WRITES {
+            return;
+        }
+        let mib = self.turn_bytes as f64 / f64::from(1 << 20);
+        self.costs[self.path as usize][self.turn] = self.turn_cpu_ns as f64 / mib;
+        self.next_turn();
+    }
+
+    /// The kernel refuses `path`: it is no candidate any more, and the trial begins anew among the rest.
+    pub(super) fn refuse(&mut self, path: CarriedBy) {
+        if path == CarriedBy::SendMsg {
+            return;
+        }
+        self.is_candidate[path as usize] = false;
+        if !self.is_decided || self.path == path {
+            self.is_decided = false;
+            self.restart();
+        }
+    }
+
+    /// Median cost of a path over the turns that count, in nanoseconds for each MiB; `None` before it has them.
+    pub(super) fn cost(&self, path: CarriedBy) -> Option<f64> {
+        let mut counted = self.costs[path as usize];
+        let counted = &mut counted[1..];
+        if !self.is_candidate[path as usize] || counted.contains(&0.0) {
+            return None;
+        }
+        counted.sort_by(f64::total_cmp);
+        Some(counted[counted.len() / 2])
+    }
+
+    fn restart(&mut self) {
+        self.turn = 0;
+        self.reset_turn();
+        let mut candidates = CarriedBy::ALL
+            .into_iter()
+            .filter(|path| self.is_candidate[*path as usize]);
+        self.path = candidates.next().expect("sendmsg is always a candidate");
+        self.is_decided = candidates.next().is_none();
+    }
+
+    fn next_turn(&mut self) {
+        self.reset_turn();
+        let after = CarriedBy::ALL.into_iter().skip(self.path as usize + 1);
+        if let Some(next) = after
+            .into_iter()
+            .find(|path| self.is_candidate[*path as usize])
+        {
+            self.path = next;
+            return;
+        }
+        if self.turn == TURNS {
+            self.decide();
+            return;
+        }
+        self.turn += 1;
+        let mut candidates = CarriedBy::ALL
+            .into_iter()
+            .filter(|path| self.is_candidate[*path as usize]);
+        self.path = candidates.next().expect("sendmsg is always a candidate");
+    }
+
+    fn decide(&mut self) {
+        let cheapest = CarriedBy::ALL
+            .into_iter()
+            .filter_map(|path| Some((self.cost(path)?, path)))
+            .min_by(|(a, _), (b, _)| a.total_cmp(b));
+        self.path = cheapest.map_or(CarriedBy::SendMsg, |(_, path)| path);
+        self.is_decided = true;
+    }
+
+    fn reset_turn(&mut self) {
+        (self.turn_writes, self.turn_bytes, self.turn_cpu_ns) = (0, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [bool; WRITE_PATHS] = [true; WRITE_PATHS];
+
+    /// Sends until decided; `cost` gives the nanoseconds of a write of 1 MiB by path and its number on that path.
+    fn run(
+        trial: &mut Trial,
+        mut cost: impl FnMut(CarriedBy, u32) -> u64,
+    ) -> ([u32; WRITE_PATHS], CarriedBy) {
+        let mut writes = [0; WRITE_PATHS];
+        for _ in 0..10_000 {
+            if let Some(path) = trial.decided() {
+                return (writes, path);
+            }
+            let path = trial.path();
+            let number = writes[path as usize];
+            writes[path as usize] += 1;
+            trial.record(path, 1 << 20, cost(path, number));
+        }
+        panic!("undecided after 10000 writes: {trial:?}");
+    }
+
+    #[test]
+    fn the_cheapest_path_wins_whichever_it_is() {
+        for cheapest in CarriedBy::ALL {
+            let mut trial = Trial::new(ALL);
+            let (writes, path) = run(
+                &mut trial,
+                |path, _| if path == cheapest { 90 } else { 100 },
+            );
+            assert_eq!(path, cheapest);
+            assert_eq!(writes, [TURN_WRITES * (TURNS as u32 + 1); WRITE_PATHS]);
+            assert_eq!(trial.cost(cheapest), Some(90.0));
+        }
+    }
+
+    #[test]
+    fn the_warm_up_and_one_disturbed_turn_do_not_count() {
+        let disturbed = |path, number| match path {
+            CarriedBy::SendZc if number < 2 * TURN_WRITES => 10_000,
+            CarriedBy::SendZc => 50,
+            _ => 100,
+        };
+        assert_eq!(run(&mut Trial::new(ALL), disturbed).1, CarriedBy::SendZc);
+    }
+
+    #[test]
+    fn a_single_candidate_and_a_forced_path_need_no_trial() {
+        assert_eq!(
+            Trial::new([false; WRITE_PATHS]).decided(),
+            Some(CarriedBy::SendMsg)
+        );
+        for path in CarriedBy::ALL {
+            assert_eq!(Trial::forced(path).decided(), Some(path));
+        }
+    }
+
+    #[test]
+    fn a_refused_path_is_left_and_never_comes_back() {
+        let mut trial = Trial::new(ALL);
+        assert_eq!(trial.path(), CarriedBy::WritevFixed);
+        trial.refuse(CarriedBy::WritevFixed);
+        let (writes, _) = run(&mut trial, |_, _| 100);
+        assert_eq!(writes[CarriedBy::WritevFixed as usize], 0);
+
+        let mut forced = Trial::forced(CarriedBy::SendZc);
+        forced.refuse(CarriedBy::SendZc);
+        assert_eq!(forced.decided(), Some(CarriedBy::SendMsg));
+        forced.refuse(CarriedBy::SendMsg);
+        assert_eq!(forced.decided(), Some(CarriedBy::SendMsg));
+    }
+
+    #[test]
+    fn completions_of_an_earlier_turn_are_ignored() {
+        let mut trial = Trial::new(ALL);
+        for _ in 0..10_000 {
+            trial.record(CarriedBy::SendZc, 1 << 20, 1);
+        }
+        assert_eq!(
+            (trial.path(), trial.decided()),
+            (CarriedBy::WritevFixed, None)
+        );
+    }
+}

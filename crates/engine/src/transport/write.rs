@@ -1,0 +1,297 @@
+//! The write side: gathering, the three paths, short writes, notifications.
+//!
+//! One operation is in flight for each socket. What it did not take is offered again from that byte on. A write is
+//! done when its last byte is with the kernel and every zero-copy notification of it has come.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use io_uring::{opcode, squeue};
+
+use super::config::{CarriedBy, Traffic};
+use super::conn::{OpState, Phase};
+use super::setup::ARENA_BUFFER;
+use super::{ConnIndex, Errno, Event, LostCause, Step, Transport, socket};
+use crate::memory::SlotToken;
+use crate::ring::{Completion, Op};
+
+/// Zero-copy operations of one connection whose notifications may be due at once. A write that is cut into more
+/// goes on by `sendmsg` until some have come; each has its place in the completion queue.
+pub(super) const NOTIFICATIONS_MAX: u32 = 16;
+/// Refusals in a row after which a write for which the kernel has no memory, or no reason, is given up.
+const REFUSALS_MAX: u32 = 64;
+/// Ask the kernel to say whether zero copy copied (`IORING_SEND_ZC_REPORT_USAGE`, Linux 6.2).
+const REPORT_USAGE: u16 = 1 << 3;
+/// Its answer: it did (`IORING_NOTIF_USAGE_ZC_COPIED`).
+const USAGE_COPIED: u32 = 1 << 31;
+
+/// A write being put together: many pieces, one write. Dropping it instead of
+/// [`submit`](Self::submit)ting forgets the pieces.
+pub struct Gather<'t> {
+    transport: &'t mut Transport,
+    conn: ConnIndex,
+}
+
+impl Gather<'_> {
+    /// Pieces that can still be pushed.
+    pub fn room_pieces(&self) -> usize {
+        self.transport.conns[usize::from(self.conn.0)]
+            .queue
+            .room_pieces()
+    }
+
+    /// Bytes pushed so far.
+    pub fn bytes(&self) -> u64 {
+        self.transport.conns[usize::from(self.conn.0)].queue.bytes()
+    }
+
+    /// Appends `range` of a block of this transport's arena. The block is lent from now until the write is done or
+    /// the connection closed. An empty range is no piece.
+    ///
+    /// Panics when there is no room, the range is outside the block, or the block is of another arena.
+    pub fn push_slot(&mut self, token: &SlotToken, range: Range<usize>) {
+        let arena = &self.transport.arena;
+        assert!(
+            Arc::ptr_eq(token.mapping(), arena.mapping()),
+            "a block of this transport's arena"
+        );
+        assert!(
+            range.start <= range.end && range.end <= token.len(),
+            "a range within the block"
+        );
+        if range.is_empty() {
+            return;
+        }
+        let registered = token.offset() + range.end <= self.transport.registered_bytes;
+        // SAFETY: the range is inside the block (asserted), so the start is.
+        let base = unsafe { token.base().add(range.start) };
+        let queue = &mut self.transport.conns[usize::from(self.conn.0)].queue;
+        queue.push_block(
+            arena.mapping(),
+            token.block(),
+            base,
+            range.len(),
+            registered,
+        );
+    }
+
+    /// Appends bytes by reference, kept alive until the kernel is done with them. Empty bytes are no piece.
+    ///
+    /// Panics when there is no room.
+    pub fn push_bytes(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.transport.conns[usize::from(self.conn.0)]
+                .queue
+                .push_bytes(bytes);
+        }
+    }
+
+    /// Starts the write; it reaches the kernel with the next [`Transport::wait`]. Ends in [`Event::WriteDone`] or
+    /// [`Event::Closed`].
+    ///
+    /// Panics when nothing was pushed.
+    pub fn submit(self) {
+        let index = self.conn.0;
+        let conn = &mut self.transport.conns[usize::from(index)];
+        assert!(conn.queue.bytes() > 0, "a write has bytes");
+        conn.is_writing = true;
+        conn.write = OpState::Wanted;
+        conn.plain_only = false;
+        conn.write_refusals = 0;
+        self.transport.stats.writes += 1;
+        self.transport.list(index);
+    }
+}
+
+impl Drop for Gather<'_> {
+    fn drop(&mut self) {
+        let conn = &mut self.transport.conns[usize::from(self.conn.0)];
+        if !conn.is_writing {
+            conn.queue.clear(self.transport.arena.mapping());
+        }
+    }
+}
+
+impl Transport {
+    /// Begins a write, or `None` when the connection is not open or has a write in flight.
+    pub fn gather(&mut self, conn: ConnIndex) -> Option<Gather<'_>> {
+        let this = &mut self.conns[usize::from(conn.0)];
+        if !this.can_write() {
+            return None;
+        }
+        // Not empty only when an earlier gather was leaked.
+        this.queue.clear(self.arena.mapping());
+        Some(Gather {
+            transport: self,
+            conn,
+        })
+    }
+
+    /// True exactly when [`gather`](Self::gather) would give `Some`.
+    pub fn can_write(&self, conn: ConnIndex) -> bool {
+        self.conns[usize::from(conn.0)].can_write()
+    }
+
+    /// The next operation of a connection's write.
+    pub(super) fn write_entry(&mut self, index: u16) -> squeue::Entry {
+        let features = self.ring.features();
+        let conn = &mut self.conns[usize::from(index)];
+        let is_large = conn.queue.bytes() >= u64::from(self.zero_copy_bytes_min);
+        conn.traffic = Traffic::of(is_large, conn.queue.is_registered());
+        conn.carried_by = match self.trials[conn.traffic as usize].path() {
+            _ if conn.plain_only => CarriedBy::SendMsg,
+            CarriedBy::SendZc if conn.notifications_in_flight == NOTIFICATIONS_MAX => {
+                CarriedBy::SendMsg
+            }
+            path => path,
+        };
+        let window = conn.queue.window();
+        conn.offered_bytes = window.bytes;
+        let fd = conn.fd();
+        let wait_all = if features.send_wait_all {
+            libc::MSG_WAITALL
+        } else {
+            0
+        };
+        let flags = (libc::MSG_NOSIGNAL | wait_all) as u32;
+        let entry = match conn.carried_by {
+            CarriedBy::WritevFixed => {
+                opcode::WritevFixed::new(fd, window.iovecs, window.len, ARENA_BUFFER).build()
+            }
+            CarriedBy::SendMsg => opcode::SendMsg::new(fd, conn.queue.message(&window))
+                .flags(flags)
+                .build(),
+            CarriedBy::SendZc => {
+                let fixed = features.vectored_fixed && conn.traffic.is_registered();
+                opcode::SendMsgZc::new(fd, conn.queue.message(&window))
+                    .flags(flags)
+                    .ioprio(REPORT_USAGE)
+                    .buf_index(fixed.then_some(ARENA_BUFFER))
+                    .build()
+            }
+        };
+        entry.user_data(conn.user_data(Op::Write))
+    }
+
+    /// A write completion, or the notification that its memory is free.
+    pub(super) fn handle_write(&mut self, index: u16, completion: Completion) -> Option<Step> {
+        let conn = &mut self.conns[usize::from(index)];
+        if completion.is_notification() {
+            conn.notifications_in_flight -= 1;
+            self.stats.zero_copy_notifications += 1;
+            self.stats.zero_copy_copied += u64::from(completion.result as u32 & USAGE_COPIED != 0);
+            return self.finish_write(index);
+        }
+        conn.write = OpState::Idle;
+        // Only a zero-copy send announces more: its notification. It may do so even when it failed.
+        conn.notifications_in_flight += u32::from(completion.has_more());
+        let path = conn.carried_by as usize;
+        self.stats.write_operations[path] += 1;
+        let Ok(taken) = u64::try_from(completion.result) else {
+            return self.handle_write_errno(index, -completion.result);
+        };
+        if taken > conn.offered_bytes || taken == 0 {
+            // No correct kernel answers so; believing it would corrupt the stream or never end.
+            return self.fail_write(index, LostCause::Unexpected(Errno(0)));
+        }
+        conn.queue.advance(taken);
+        conn.write_refusals = 0;
+        self.stats.write_bytes[path] += taken;
+        self.stats.short_writes += u64::from(taken < conn.offered_bytes);
+        self.meter.carried(conn.traffic, conn.carried_by, taken);
+        if conn.queue.is_done() || conn.phase != Phase::Open {
+            return self.finish_write(index);
+        }
+        conn.write = OpState::Wanted;
+        self.list(index);
+        None
+    }
+
+    /// The write is over when every byte is with the kernel and no notification is due.
+    fn finish_write(&mut self, index: u16) -> Option<Step> {
+        let conn = &mut self.conns[usize::from(index)];
+        if conn.phase != Phase::Open {
+            return self.settle(index);
+        }
+        if !conn.queue.is_done() || conn.notifications_in_flight > 0 {
+            return None;
+        }
+        assert!(conn.write == OpState::Idle && conn.is_writing);
+        conn.queue.clear(self.arena.mapping());
+        conn.is_writing = false;
+        Some(Step::Event(Event::WriteDone {
+            conn: ConnIndex(index),
+        }))
+    }
+
+    /// Every errno of a send has its arm.
+    fn handle_write_errno(&mut self, index: u16, errno: i32) -> Option<Step> {
+        let conn = &mut self.conns[usize::from(index)];
+        if conn.phase != Phase::Open {
+            // Failing or closing: ECANCELED, EPIPE or whatever came first. It changes nothing any more.
+            return self.settle(index);
+        }
+        let path = conn.carried_by;
+        match errno {
+            // The kernel does not do this operation on this socket or buffer after all: not for this transport.
+            libc::EINVAL | libc::EOPNOTSUPP | libc::EFAULT | libc::ENOSYS
+                if path != CarriedBy::SendMsg =>
+            {
+                tracing::warn!(
+                    path = path.name(),
+                    errno,
+                    "the kernel refuses this write path; it is not used again"
+                );
+                self.trials.iter_mut().for_each(|trial| trial.refuse(path));
+                self.write_again_plainly(index)
+            }
+            // No memory for pinning or notifying (the locked-memory limit counts here): plainly, this time.
+            libc::ENOMEM | libc::ENOBUFS if path != CarriedBy::SendMsg => {
+                self.write_again_plainly(index)
+            }
+            // No memory at all, or an errno that asks for another try: a bounded number of them.
+            libc::ENOMEM | libc::ENOBUFS | libc::EAGAIN | libc::EINTR => {
+                conn.write_refusals += 1;
+                if conn.write_refusals > REFUSALS_MAX {
+                    return self.fail_write(index, LostCause::Exhausted(Errno(errno)));
+                }
+                conn.write = OpState::Wanted;
+                self.list(index);
+                None
+            }
+            // EPIPE, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, EACCES and so on; and EINVAL, EFAULT, EBADF of a plain
+            // send, which would be a bug of ours and is reported as unexpected.
+            errno => self.fail_write(index, LostCause::of(Errno(errno))),
+        }
+    }
+
+    fn write_again_plainly(&mut self, index: u16) -> Option<Step> {
+        self.stats.write_fallbacks += 1;
+        let conn = &mut self.conns[usize::from(index)];
+        conn.plain_only = true;
+        conn.write = OpState::Wanted;
+        self.list(index);
+        None
+    }
+
+    /// The socket takes no more. What the peer said before is still delivered: after the shutdown the receive gives
+    /// what has arrived, then the end, and that end closes the connection.
+    fn fail_write(&mut self, index: u16, cause: LostCause) -> Option<Step> {
+        let conn = &mut self.conns[usize::from(index)];
+        if conn.phase != Phase::Open {
+            return self.settle(index);
+        }
+        assert!(
+            conn.recv != OpState::Idle,
+            "an open connection always receives"
+        );
+        conn.phase = Phase::Failing(cause);
+        socket::shutdown(
+            conn.socket
+                .as_ref()
+                .expect("an open connection has a socket"),
+        );
+        None
+    }
+}
