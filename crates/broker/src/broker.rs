@@ -50,9 +50,7 @@ impl Broker {
         };
         let listener = TcpListener::bind(&builder.listen).map_err(listen_error)?;
         let addr = listener.local_addr().map_err(listen_error)?;
-        let mut config = builder.config;
-        config.port = addr.port();
-        config.ip = addr.ip().to_string();
+        let config = builder.config;
         let (control, commands, woken) =
             Control::pair().map_err(|source| StartError::Thread { source })?;
         let (started, ready) = mpsc::channel();

@@ -21,10 +21,6 @@ pub(crate) struct Config {
     pub(crate) heartbeat_us: u64,
     /// A send is committed so long after it was taken.
     pub(crate) commit_delay_us: u64,
-    /// Port in the cluster metadata.
-    pub(crate) port: u16,
-    /// Address in the cluster metadata.
-    pub(crate) ip: String,
 }
 
 impl Default for Config {
@@ -41,8 +37,6 @@ impl Default for Config {
             connections_max: 16_384,
             heartbeat_us: 30_000_000,
             commit_delay_us: 0,
-            port: 0,
-            ip: "127.0.0.1".to_owned(),
         }
     }
 }

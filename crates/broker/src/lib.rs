@@ -18,7 +18,6 @@ mod broker;
 mod builder;
 mod commands;
 mod config;
-mod layout;
 mod limits;
 mod net;
 mod profile;

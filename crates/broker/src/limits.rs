@@ -40,17 +40,11 @@ pub(crate) const STREAMS_MAX: usize = 4096;
 /// Topics of one stream.
 pub(crate) const TOPICS_PER_STREAM_MAX: usize = 4096;
 
-/// Partitions that one request may add or remove.
-pub(crate) const PARTITIONS_PER_REQUEST_MAX: u32 = 1000;
-
 /// Partitions of the broker. Each costs about 400 bytes before its first record.
 pub(crate) const PARTITIONS_MAX: usize = 16_384;
 
 /// Consumer offsets one partition keeps, 24 bytes each.
 pub(crate) const CONSUMER_OFFSETS_MAX: usize = 4096;
-
-/// Personal access tokens of the one user.
-pub(crate) const TOKENS_MAX: usize = 16;
 
 /// Bytes of replies that wait for a slow reader before the broker stops reading from that connection.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 1 << 20;
@@ -66,9 +60,5 @@ const _: () = {
     assert!(
         WINDOW_CLIENTS_MAX <= WINDOW_CLIENTS_TOTAL_MAX,
         "one partition fits the total"
-    );
-    assert!(
-        PARTITIONS_PER_REQUEST_MAX as usize <= PARTITIONS_MAX,
-        "one request fits the broker"
     );
 };

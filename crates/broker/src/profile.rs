@@ -12,6 +12,16 @@ pub enum Profile {
     Edge5,
 }
 
+impl Profile {
+    /// The version that the broker reports of itself.
+    pub(crate) fn server_version(self) -> &'static str {
+        match self {
+            Self::Release => "0.9.0",
+            Self::Edge5 => "0.9.0-edge.5",
+        }
+    }
+}
+
 /// The kernel interface under the broker's sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Driver {

@@ -1,82 +1,48 @@
 //! CreateTopic: operation 132 (code 302), metadata plane; answered as operation 64.
 //!
 //! ```text
-//! stream identifier | partitions u32 | name u8 + text | options, pairs to the end
-//! reply: result | topic details with partitions
+//! stream identifier | partitions u32 | name | options
+//! reply: result | topic with partitions
 //! ```
 //!
-//! More than 1000 partitions get status 2015, an unknown option 4041, a wrong value 4042, a size below a segment
-//! 1019: before the log. A missing stream is 1009 and a taken name 2013, in the result.
+//! Before the log: more than 1000 partitions get status 2015, an unknown option 4041, a wrong value 4042, a size
+//! below a segment 1019. In the result: a missing stream is 1009, a taken name 2013, a full catalog 2021 or 3013.
 //!
 //! Simplified: of the options only `max_topic_size` has an effect, see `state::topic_options`.
 
-use ringmain_wire::WireError;
-use ringmain_wire::code::ErrorCode;
-use ringmain_wire::codec::{Decode, Reader};
-use ringmain_wire::identifier::Identifier;
-use ringmain_wire::name::Name;
-use ringmain_wire::user_headers::UserHeaders;
+use ringmain_wire::codec::Encode;
+use ringmain_wire::payload::topic::{CreateTopic, PARTITIONS_PER_REQUEST_MAX};
 
-use super::known;
-use crate::layout;
-use crate::limits::PARTITIONS_PER_REQUEST_MAX;
+use super::{TOO_MANY_PARTITIONS, code, decode_write};
 use crate::state::{Call, Refused, State, TopicOptions};
 
-struct Request<'a> {
-    stream: Identifier<'a>,
-    partitions: u32,
-    name: Name<'a>,
-    options: UserHeaders<'a>,
-}
-
-fn decode(body: &[u8]) -> Result<Request<'_>, WireError> {
-    let mut reader = Reader::new(body);
-    Ok(Request {
-        stream: Identifier::read(&mut reader)?,
-        partitions: reader.u32("partitions_count")?,
-        name: Name::read(&mut reader)?,
-        options: UserHeaders::decode(reader.rest())?,
-    })
-}
-
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
-    let Ok(request) = decode(body) else {
-        state.stats.requests_invalid += 1;
-        state.deny(call, ErrorCode::INVALID_COMMAND);
+    let Some(request) = decode_write::<CreateTopic<'_>>(state, call, body) else {
         return;
     };
-    let options = TopicOptions::parse(request.options.iter())
-        .and_then(|options| options.complete(state.config.profile))
-        .and_then(|options| {
-            if request.partitions > PARTITIONS_PER_REQUEST_MAX {
-                Err(Refused(2015))
-            } else {
-                Ok(options)
-            }
-        });
+    if request.partitions_count > PARTITIONS_PER_REQUEST_MAX {
+        state.deny(call, TOO_MANY_PARTITIONS);
+        return;
+    }
+    let profile = state.config.profile;
+    let options =
+        TopicOptions::parse(&request.options).and_then(|options| options.complete(profile));
     let options = match options {
         Ok(options) => options,
-        Err(Refused(code)) => {
-            state.deny(call, known(code));
+        Err(Refused(refused)) => {
+            state.deny(call, code(refused));
             return;
         }
     };
-    let name = request.name.as_str();
     state.metadata(call, |state| {
-        let now_us = call.now.wall_us;
         let topic = state.catalog.create_topic(
-            &request.stream,
-            name,
-            request.partitions,
+            &request.stream_id,
+            request.name.as_str(),
+            request.partitions_count,
             options,
-            now_us,
+            call.now.wall_us,
         )?;
-        let mut body = Vec::new();
-        layout::topic(&mut body, topic);
-        for partition in &topic.partitions {
-            // The real server answers before it has opened the first segment.
-            layout::partition(&mut body, partition, 0);
-        }
-        Ok(body)
+        // The real server answers before it has opened the first segment.
+        Ok(topic.details(0).to_vec())
     });
 }

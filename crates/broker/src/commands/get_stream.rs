@@ -2,30 +2,22 @@
 //!
 //! ```text
 //! stream identifier
-//! reply: stream details | topic details without partitions, one after the other; empty when there is no stream
+//! reply: stream | its topics without partitions; empty when there is no such stream
 //! ```
 //!
 //! Simplified: none.
 
-use ringmain_wire::code::ErrorCode;
-use ringmain_wire::codec::Decode;
-use ringmain_wire::identifier::Identifier;
+use ringmain_wire::codec::Encode;
+use ringmain_wire::payload::stream::GetStream;
 
-use crate::layout;
+use super::decode_read;
 use crate::state::{Call, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
-    let Ok(identifier) = Identifier::decode(body) else {
-        state.stats.requests_invalid += 1;
-        state.deny_read(call, ErrorCode::INVALID_COMMAND);
+    let Some(request) = decode_read::<GetStream<'_>>(state, call, body) else {
         return;
     };
-    let mut reply = Vec::new();
-    if let Some(stream) = state.catalog.stream(&identifier) {
-        layout::stream(&mut reply, stream);
-        for topic in stream.topics.values() {
-            layout::topic(&mut reply, topic);
-        }
-    }
+    let stream = state.catalog.stream(&request.stream_id);
+    let reply = stream.map_or_else(Vec::new, |stream| stream.details().to_vec());
     state.reply_read(call, &reply);
 }

@@ -2,32 +2,26 @@
 //!
 //! ```text
 //! stream identifier
-//! reply: topic details without partitions, one after the other
+//! reply: count u32 | topics without partitions; none when there is no such stream
 //! ```
 //!
 //! Simplified: none.
 
-use ringmain_wire::code::ErrorCode;
-use ringmain_wire::codec::Decode;
-use ringmain_wire::identifier::Identifier;
+use ringmain_wire::codec::Encode;
+use ringmain_wire::payload::Counted;
+use ringmain_wire::payload::topic::GetTopics;
 
-use super::known;
-use crate::layout;
-use crate::state::{Call, State};
+use super::decode_read;
+use crate::state::{Call, State, Topic};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
-    let Ok(identifier) = Identifier::decode(body) else {
-        state.stats.requests_invalid += 1;
-        state.deny_read(call, ErrorCode::INVALID_COMMAND);
+    let Some(request) = decode_read::<GetTopics<'_>>(state, call, body) else {
         return;
     };
-    let Some(stream) = state.catalog.stream(&identifier) else {
-        state.deny_read(call, known(1009));
-        return;
-    };
-    let mut reply = Vec::new();
-    for topic in stream.topics.values() {
-        layout::topic(&mut reply, topic);
-    }
+    let stream = state.catalog.stream(&request.stream_id);
+    let topics = stream.map_or_else(Vec::new, |stream| {
+        stream.topics.values().map(Topic::info).collect()
+    });
+    let reply = Counted(topics).to_vec();
     state.reply_read(call, &reply);
 }

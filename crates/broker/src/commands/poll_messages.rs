@@ -1,40 +1,77 @@
 //! PollMessages: operation 2, code 100.
 //!
 //! ```text
-//! consumer (kind u8, identifier) | stream identifier | topic identifier | partition flag u8, u32
-//! | strategy u8, value u64 | count u32 | auto_commit u8
+//! consumer | stream identifier | topic identifier | partition | strategy | count u32 | auto_commit u8
 //! reply: partition u32 | current_offset u64 | count u32 | batches as stored
 //! ```
 //!
-//! Strategies: 1 from an offset, 2 from a time, 3 from the first, 4 the last so many, 5 after the consumer's
-//! stored offset. The batch that holds the first or the last message asked for is cut: its header gets the new
-//! length, count and checksum and keeps its base offset, so offsets are still base plus delta.
+//! Strategies: from an offset, from a time, from the first, the last so many, after the consumer's stored offset.
+//! The batch that holds the first or the last message asked for is cut: its header gets the new length, count and
+//! checksum and keeps its base offset, so offsets are still base plus delta.
 //!
 //! A body that cannot be read is answered as an empty poll, a missing stream, topic or partition with status
 //! 1009, 2010 or 3007.
 //!
-//! Simplified: consumer groups (kind 2) are answered with status 5. A reply ends before it would pass the
-//! protocol's frame limit.
+//! Simplified: consumer groups are answered with status 5. A reply ends before it would pass the protocol's frame
+//! limit. While replies of 256 MiB wait for slow readers, polls are not admitted (status 58).
 
-use ringmain_wire::WireError;
 use ringmain_wire::batch::{
     BATCH_HEADER_BYTES, BatchReader, Integrity, MESSAGE_HEADER_BYTES, Message, Stamp, stamp,
 };
 use ringmain_wire::code::ErrorCode;
-use ringmain_wire::codec::{Decode, Reader};
-use ringmain_wire::hash::key_hash;
+use ringmain_wire::codec::Decode;
 use ringmain_wire::header::BODY_BYTES_MAX;
-use ringmain_wire::identifier::Identifier;
+use ringmain_wire::payload::poll::{POLL_REPLY_PREFIX_BYTES, PollMessages, PollingStrategy};
 
-use super::{FEATURE_UNAVAILABLE, known};
+use super::{FEATURE_UNAVAILABLE, code, consumer_key, partition_id};
 use crate::limits::{CONSUMER_OFFSETS_MAX, POLLS_BYTES_MAX};
-use crate::state::{Call, ConsumerKey, Partition, State};
+use crate::state::{Call, Partition, State};
 
-/// Partition, current offset, count.
-const HEAD_BYTES: usize = 16;
-
-/// The kind of a consumer that is not a group.
-pub(super) const KIND_CONSUMER: u8 = 1;
+pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
+    let Ok(request) = PollMessages::decode(body) else {
+        state.stats.requests_invalid += 1;
+        state.reply_read(call, &[0; POLL_REPLY_PREFIX_BYTES]);
+        return;
+    };
+    let Some(key) = consumer_key(&request.consumer) else {
+        state.deny_read(call, FEATURE_UNAVAILABLE);
+        return;
+    };
+    if state.outgoing_total() > POLLS_BYTES_MAX {
+        state.deny_read(call, ErrorCode::TRANSIENT_NOT_ACCEPTED);
+        return;
+    }
+    let (stream, topic) = match state
+        .catalog
+        .topic_ids(&request.stream_id, &request.topic_id)
+    {
+        Ok(ids) => ids,
+        Err(refused) => {
+            state.deny_read(call, code(refused.0));
+            return;
+        }
+    };
+    let partition_id = partition_id(request.partition);
+    let Some(partition) = state.catalog.partition_mut(stream, topic, partition_id) else {
+        state.deny_read(call, ErrorCode::PARTITION_NOT_FOUND);
+        return;
+    };
+    let stored = partition.offsets.get(&key).copied();
+    let reply = poll(
+        partition,
+        partition_id,
+        start(&request, partition, stored),
+        request.count,
+    );
+    if request.auto_commit
+        && let Some(last) = reply.last_offset
+        && (stored.is_some() || partition.offsets.len() < CONSUMER_OFFSETS_MAX)
+    {
+        // Auto-commit only moves forward.
+        partition.offsets.insert(key, last.max(stored.unwrap_or(0)));
+    }
+    state.reply_read(call, &reply.body);
+}
 
 /// Where a poll begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,124 +80,17 @@ enum Start {
     Timestamp(u64),
 }
 
-struct Request<'a> {
-    consumer: (u8, Identifier<'a>),
-    stream: Identifier<'a>,
-    topic: Identifier<'a>,
-    partition: u32,
-    strategy: (u8, u64),
-    count: u32,
-    auto_commit: bool,
-}
-
-fn decode(body: &[u8]) -> Result<Request<'_>, WireError> {
-    let mut reader = Reader::new(body);
-    let consumer = consumer(&mut reader)?;
-    let stream = Identifier::read(&mut reader)?;
-    let topic = Identifier::read(&mut reader)?;
-    let partition = partition(&mut reader)?;
-    let strategy = (reader.u8("strategy")?, reader.u64("strategy_value")?);
-    let count = reader.u32("count")?;
-    let auto_commit = reader.u8("auto_commit")? != 0;
-    reader.finish("poll")?;
-    Ok(Request {
-        consumer,
-        stream,
-        topic,
-        partition,
-        strategy,
-        count,
-        auto_commit,
-    })
-}
-
-/// Kind and identifier of a consumer.
-pub(super) fn consumer<'a>(reader: &mut Reader<'a>) -> Result<(u8, Identifier<'a>), WireError> {
-    let offset = reader.offset();
-    let kind = reader.u8("consumer_kind")?;
-    if kind != 1 && kind != 2 {
-        return Err(WireError::UnknownKind {
-            field: "consumer_kind",
-            offset,
-            found: u64::from(kind),
-        });
-    }
-    Ok((kind, Identifier::read(reader)?))
-}
-
-/// The partition that a flag and a number name; 0 when there is none.
-pub(super) fn partition(reader: &mut Reader<'_>) -> Result<u32, WireError> {
-    let given = reader.u8("partition_flag")? == 1;
-    let partition = reader.u32("partition_id")?;
-    Ok(if given { partition } else { 0 })
-}
-
-/// The key of a consumer's offset: names are hashed, as in the real server.
-pub(super) fn consumer_key(kind: u8, consumer: &Identifier<'_>) -> ConsumerKey {
-    match consumer {
-        Identifier::Numeric(number) => (kind, *number),
-        Identifier::String(name) => (kind, key_hash(name.as_str().as_bytes())),
-    }
-}
-
-pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
-    let Ok(request) = decode(body) else {
-        state.stats.requests_invalid += 1;
-        let empty = [0; HEAD_BYTES];
-        state.reply_read(call, &empty);
-        return;
-    };
-    if request.consumer.0 != KIND_CONSUMER {
-        state.deny_read(call, FEATURE_UNAVAILABLE);
-        return;
-    }
-    if state.outgoing_total() > POLLS_BYTES_MAX {
-        state.deny_read(call, ErrorCode::TRANSIENT_NOT_ACCEPTED);
-        return;
-    }
-    let (stream, topic) = match state.catalog.topic_ids(&request.stream, &request.topic) {
-        Ok(ids) => ids,
-        Err(refused) => {
-            state.deny_read(call, known(refused.0));
-            return;
+fn start(request: &PollMessages<'_>, partition: &Partition, stored: Option<u64>) -> Start {
+    match request.strategy {
+        PollingStrategy::Offset(offset) => Start::Offset(offset),
+        PollingStrategy::Timestamp(timestamp_us) => Start::Timestamp(timestamp_us),
+        PollingStrategy::First => Start::Offset(0),
+        PollingStrategy::Last => {
+            let before = u64::from(request.count).saturating_sub(1);
+            Start::Offset(partition.log.current_offset().saturating_sub(before))
         }
-    };
-    let Some(partition) = state
-        .catalog
-        .partition_mut(stream, topic, request.partition)
-    else {
-        state.deny_read(call, ErrorCode::PARTITION_NOT_FOUND);
-        return;
-    };
-    let consumer = consumer_key(request.consumer.0, &request.consumer.1);
-    let stored = partition.offsets.get(&consumer).copied();
-    let reply = match start(&request, partition, stored) {
-        Some(start) => poll(partition, request.partition, start, request.count),
-        None => Reply::new(partition, request.partition),
-    };
-    if request.auto_commit
-        && let Some(last) = reply.last_offset
-        && (partition.offsets.len() < CONSUMER_OFFSETS_MAX || stored.is_some())
-    {
-        // Auto-commit only moves forward.
-        let offset = partition.offsets.entry(consumer).or_insert(last);
-        *offset = last.max(*offset);
+        PollingStrategy::Next => Start::Offset(stored.map_or(0, |offset| offset.saturating_add(1))),
     }
-    state.reply_read(call, &reply.body);
-}
-
-/// Where to begin. `None` for a strategy that does not exist.
-fn start(request: &Request<'_>, partition: &Partition, stored: Option<u64>) -> Option<Start> {
-    let (kind, value) = request.strategy;
-    let current = partition.log.current_offset();
-    Some(match kind {
-        1 => Start::Offset(value),
-        2 => Start::Timestamp(value),
-        3 => Start::Offset(0),
-        4 => Start::Offset(current.saturating_sub(u64::from(request.count).saturating_sub(1))),
-        5 => Start::Offset(stored.map_or(0, |offset| offset.saturating_add(1))),
-        _ => return None,
-    })
 }
 
 /// A poll reply under construction.
@@ -172,7 +102,7 @@ struct Reply {
 
 impl Reply {
     fn new(partition: &Partition, partition_id: u32) -> Self {
-        let mut body = Vec::with_capacity(HEAD_BYTES);
+        let mut body = Vec::with_capacity(POLL_REPLY_PREFIX_BYTES);
         body.extend_from_slice(&partition_id.to_le_bytes());
         body.extend_from_slice(&partition.log.current_offset().to_le_bytes());
         body.extend_from_slice(&0_u32.to_le_bytes());
@@ -253,8 +183,11 @@ fn message_bytes(message: &Message<'_>) -> usize {
 fn poll(partition: &Partition, partition_id: u32, start: Start, count: u32) -> Reply {
     let mut reply = Reply::new(partition, partition_id);
     let (from, batches): (u64, Box<dyn Iterator<Item = _>>) = match start {
-        Start::Offset(offset) => (offset, Box::new(partition.log.from_offset(offset))),
-        Start::Timestamp(timestamp_us) => (0, Box::new(partition.log.from_timestamp(timestamp_us))),
+        Start::Offset(offset) => (offset, Box::new(partition.log.batches_from_offset(offset))),
+        Start::Timestamp(timestamp_us) => (
+            0,
+            Box::new(partition.log.batches_from_timestamp(timestamp_us)),
+        ),
     };
     for batch in batches {
         let most = count - reply.count;
@@ -263,6 +196,6 @@ fn poll(partition: &Partition, partition_id: u32, start: Start, count: u32) -> R
         }
     }
     let messages = reply.count;
-    reply.body[12..HEAD_BYTES].copy_from_slice(&messages.to_le_bytes());
+    reply.body[12..POLL_REPLY_PREFIX_BYTES].copy_from_slice(&messages.to_le_bytes());
     reply
 }

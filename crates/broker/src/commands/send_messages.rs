@@ -33,7 +33,7 @@ pub(super) fn handle(state: &mut State, call: &Call, frame: Frame<'_>) {
         state.deny(call, ErrorCode::RESOURCE_NOT_FOUND);
         return;
     };
-    if state.is_known(call, place, session.client) {
+    if state.answer_known(call, place) {
         return;
     }
     if state.config.sink {

@@ -100,9 +100,10 @@ async fn serve(setup: Setup, driver: Driver) {
 
 async fn accept(shared: Rc<Shared>, listener: TcpListener, cancel: monoio::io::CancelHandle) {
     while !shared.stopping.get() {
-        match listener.cancelable_accept(cancel.clone()).await {
-            Ok((stream, peer)) => {
-                let key = shared.with_state(|state, now| state.connect(peer, now));
+        let accepted = listener.cancelable_accept(cancel.clone()).await;
+        match accepted.and_then(|(stream, peer)| Ok((stream.local_addr()?, stream, peer))) {
+            Ok((local, stream, peer)) => {
+                let key = shared.with_state(|state, now| state.connect(peer, local, now));
                 if let Some(key) = key {
                     let handle = shared.add_handle(key);
                     monoio::spawn(connection::serve(Rc::clone(&shared), handle, stream, key));

@@ -6,6 +6,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use ringmain_wire::identifier::Identifier;
+use ringmain_wire::name::Name;
+use ringmain_wire::options::Options;
+use ringmain_wire::payload::LengthPrefixed;
+use ringmain_wire::payload::stream::{StreamDetails, StreamInfo, TopicInfo};
+use ringmain_wire::payload::topic::TopicDetails;
 
 use super::partition::Partition;
 use super::topic_options::TopicOptions;
@@ -76,13 +81,53 @@ impl Topic {
             .sum()
     }
 
-    /// Forgets every record; returns the memory that this gave back.
-    pub(crate) fn purge(&mut self) -> u64 {
+    /// What the protocol tells of it without its partitions.
+    pub(crate) fn info(&self) -> TopicInfo<'_> {
+        TopicInfo {
+            id: self.id,
+            created_at: self.created_at_us,
+            partitions_count: self.partitions.len() as u32,
+            message_expiry: self.options.message_expiry(),
+            compression_algorithm: self.options.compression_algorithm(),
+            max_topic_size: self.options.max_topic_size(),
+            size_bytes: self.record_bytes(),
+            messages_count: self.records(),
+            name: checked_name(&self.name),
+            options: LengthPrefixed(self.options.explicit()),
+            derived_options: LengthPrefixed(self.options.derived()),
+        }
+    }
+
+    /// What the protocol tells of it. Each partition reports so many segments.
+    pub(crate) fn details(&self, segments_count: u32) -> TopicDetails<'_> {
+        let partitions = self
+            .partitions
+            .iter()
+            .map(|partition| partition.info(segments_count))
+            .collect();
+        TopicDetails {
+            topic: self.info(),
+            partitions,
+        }
+    }
+
+    /// Forgets every record and every consumer's offset.
+    fn purge(&mut self) -> Freed {
+        let uncommitted_bytes = self
+            .partitions
+            .iter()
+            .map(Partition::uncommitted_bytes)
+            .sum();
         for partition in &mut self.partitions {
             partition.purge();
         }
         self.append_order.clear();
-        std::mem::take(&mut self.charged_bytes)
+        let charged_bytes = std::mem::take(&mut self.charged_bytes);
+        Freed {
+            charged_bytes,
+            uncommitted_bytes,
+            window_clients: 0,
+        }
     }
 }
 
@@ -105,6 +150,27 @@ impl Stream {
         }
     }
 
+    /// What the protocol tells of it without its topics.
+    pub(crate) fn info(&self) -> StreamInfo<'_> {
+        StreamInfo {
+            id: self.id,
+            created_at: self.created_at_us,
+            topics_count: self.topics.len() as u32,
+            size_bytes: self.record_bytes(),
+            messages_count: self.records(),
+            name: checked_name(&self.name),
+            options: LengthPrefixed(Options::EMPTY),
+        }
+    }
+
+    /// What the protocol tells of it.
+    pub(crate) fn details(&self) -> StreamDetails<'_> {
+        StreamDetails {
+            stream: self.info(),
+            topics: self.topics.values().map(Topic::info).collect(),
+        }
+    }
+
     /// Records kept.
     pub(crate) fn records(&self) -> u64 {
         self.topics.values().map(Topic::records).sum()
@@ -120,24 +186,31 @@ impl Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Freed {
     pub(crate) charged_bytes: u64,
+    pub(crate) uncommitted_bytes: u64,
     pub(crate) window_clients: usize,
 }
 
 impl Freed {
-    fn topic(topic: &Topic) -> Self {
+    fn partition(partition: &Partition) -> Self {
         Self {
-            charged_bytes: topic.charged_bytes,
-            window_clients: topic
-                .partitions
-                .iter()
-                .map(|partition| partition.window.clients())
-                .sum(),
+            charged_bytes: partition.log.charged_bytes(),
+            uncommitted_bytes: partition.uncommitted_bytes(),
+            window_clients: partition.window.clients(),
         }
+    }
+
+    fn topic(topic: &Topic) -> Self {
+        topic
+            .partitions
+            .iter()
+            .map(Self::partition)
+            .fold(Self::default(), Self::and)
     }
 
     fn and(self, other: Self) -> Self {
         Self {
             charged_bytes: self.charged_bytes + other.charged_bytes,
+            uncommitted_bytes: self.uncommitted_bytes + other.uncommitted_bytes,
             window_clients: self.window_clients + other.window_clients,
         }
     }
@@ -281,6 +354,29 @@ impl Catalog {
             .fold(Freed::default(), Freed::and))
     }
 
+    /// Forgets every record of a stream.
+    pub(crate) fn purge_stream(&mut self, stream: &Identifier<'_>) -> Result<Freed, Refused> {
+        let id = self.stream_id(stream).ok_or(STREAM_NOT_FOUND)?;
+        let stream = self.streams.get_mut(&id).ok_or(STREAM_NOT_FOUND)?;
+        Ok(stream
+            .topics
+            .values_mut()
+            .map(Topic::purge)
+            .fold(Freed::default(), Freed::and))
+    }
+
+    /// Forgets every record of a topic.
+    pub(crate) fn purge_topic(
+        &mut self,
+        stream: &Identifier<'_>,
+        topic: &Identifier<'_>,
+    ) -> Result<Freed, Refused> {
+        let (stream, topic) = self.topic_ids(stream, topic)?;
+        self.topic_mut(stream, topic)
+            .map(Topic::purge)
+            .ok_or(TOPIC_NOT_FOUND)
+    }
+
     /// Creates a topic.
     pub(crate) fn create_topic(
         &mut self,
@@ -326,7 +422,7 @@ impl Catalog {
         stream: &Identifier<'_>,
         topic: &Identifier<'_>,
         name: &str,
-        options: TopicOptions,
+        options: &TopicOptions,
     ) -> Result<(), Refused> {
         let (stream_id, topic_id) = self.topic_ids(stream, topic)?;
         let Some(stream) = self.streams.get_mut(&stream_id) else {
@@ -395,11 +491,10 @@ impl Catalog {
         let Some(kept) = topic.partitions.len().checked_sub(count as usize) else {
             return Err(INVALID_PARTITIONS_COUNT);
         };
-        let mut freed = Freed::default();
-        for partition in topic.partitions.drain(kept..) {
-            freed.charged_bytes += partition.log.charged_bytes();
-            freed.window_clients += partition.window.clients();
-        }
+        let removed = topic.partitions.drain(kept..);
+        let freed = removed
+            .map(|partition| Freed::partition(&partition))
+            .fold(Freed::default(), Freed::and);
         topic.charged_bytes -= freed.charged_bytes;
         topic
             .append_order
@@ -407,6 +502,11 @@ impl Catalog {
         self.partitions -= count as usize;
         Ok(freed)
     }
+}
+
+/// A name that came off the wire as one.
+fn checked_name(name: &str) -> Name<'_> {
+    Name::new(name).expect("names were checked when they came in")
 }
 
 /// The lowest key that is not taken.

@@ -50,6 +50,8 @@ struct Held {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
+    /// The broker's end.
+    pub(crate) local: SocketAddr,
     /// `Some` while a client is logged in.
     pub(crate) session: Option<Session>,
     /// When the last frame came.
@@ -64,9 +66,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(peer: SocketAddr, now_us: u64) -> Self {
+    pub(crate) fn new(peer: SocketAddr, local: SocketAddr, now_us: u64) -> Self {
         Self {
             peer,
+            local,
             session: None,
             heard_us: now_us,
             stalled_until_us: 0,
@@ -183,7 +186,11 @@ mod tests {
     use super::*;
 
     fn connection() -> Connection {
-        Connection::new(SocketAddr::from(([127, 0, 0, 1], 1)), 0)
+        Connection::new(
+            SocketAddr::from(([127, 0, 0, 1], 1)),
+            SocketAddr::from(([127, 0, 0, 1], 2)),
+            0,
+        )
     }
 
     fn drain(connection: &mut Connection) -> Vec<Outgoing> {

@@ -146,7 +146,7 @@ impl PartitionLog {
 
     /// Batches from the one that holds `offset` on, oldest first. An offset before the first kept record
     /// starts at that record.
-    pub(crate) fn from_offset(&self, offset: u64) -> impl Iterator<Item = &StoredBatch> {
+    pub(crate) fn batches_from_offset(&self, offset: u64) -> impl Iterator<Item = &StoredBatch> {
         let first = self
             .batches
             .partition_point(|batch| batch.last_offset() < offset);
@@ -154,7 +154,10 @@ impl PartitionLog {
     }
 
     /// Batches stored at `timestamp_us` or later, oldest first.
-    pub(crate) fn from_timestamp(&self, timestamp_us: u64) -> impl Iterator<Item = &StoredBatch> {
+    pub(crate) fn batches_from_timestamp(
+        &self,
+        timestamp_us: u64,
+    ) -> impl Iterator<Item = &StoredBatch> {
         let first = self
             .batches
             .partition_point(|batch| batch.base_timestamp < timestamp_us);
@@ -186,7 +189,7 @@ mod tests {
     fn finds_the_batch_that_holds_an_offset() {
         let log = log_of(&[3, 1, 5]);
         let bases = |offset| {
-            log.from_offset(offset)
+            log.batches_from_offset(offset)
                 .map(|batch| batch.base_offset)
                 .collect::<Vec<_>>()
         };
@@ -200,8 +203,8 @@ mod tests {
     #[test]
     fn finds_batches_by_time_and_never_stamps_backwards() {
         let log = log_of(&[1, 1, 1]);
-        assert_eq!(log.from_timestamp(101).count(), 2);
-        assert_eq!(log.from_timestamp(103).count(), 0);
+        assert_eq!(log.batches_from_timestamp(101).count(), 2);
+        assert_eq!(log.batches_from_timestamp(103).count(), 0);
         assert_eq!(
             log.stamp_us(5),
             102,
@@ -221,7 +224,9 @@ mod tests {
         );
         assert_eq!(log.charged_bytes() * 2, charged);
         assert_eq!(
-            log.from_offset(0).next().map(|batch| batch.base_offset),
+            log.batches_from_offset(0)
+                .next()
+                .map(|batch| batch.base_offset),
             Some(3)
         );
         log.purge();

@@ -13,6 +13,8 @@ mod partition;
 mod reply;
 mod send;
 mod session;
+#[cfg(test)]
+mod tests;
 mod topic_options;
 mod window;
 
@@ -28,7 +30,7 @@ pub(crate) use self::client_table::{ClientTable, RequestStatus};
 pub(crate) use self::connection::{Connection, ConnectionKey, Outgoing, Session};
 pub(crate) use self::partition::{ConsumerKey, Partition};
 pub(crate) use self::send::{Place, ValidBatch};
-pub(crate) use self::topic_options::{OptionValue, TopicOptions};
+pub(crate) use self::topic_options::TopicOptions;
 use crate::commands;
 use crate::config::{Config, Now};
 use crate::limits::CLIENTS_MAX;
@@ -69,8 +71,8 @@ pub(crate) struct State {
     touched: Vec<ConnectionKey>,
     /// Connections with a delayed reply or a stalled reader.
     timed: BTreeSet<ConnectionKey>,
-    /// Partitions with uncommitted sends, by stream, topic and partition.
-    unsettled: BTreeSet<(u32, u32, u32)>,
+    /// Partitions with uncommitted sends.
+    unsettled: BTreeSet<Place>,
     /// Memory of uncommitted sends.
     uncommitted_bytes: u64,
     /// Memory charged for kept records.
@@ -112,7 +114,12 @@ impl State {
     }
 
     /// Takes a new connection; `None` when there are too many, and it is to be closed at once.
-    pub(crate) fn connect(&mut self, peer: SocketAddr, now: Now) -> Option<ConnectionKey> {
+    pub(crate) fn connect(
+        &mut self,
+        peer: SocketAddr,
+        local: SocketAddr,
+        now: Now,
+    ) -> Option<ConnectionKey> {
         self.stats.connections_accepted += 1;
         if self.connections.len() >= self.config.connections_max {
             self.stats.connections_refused += 1;
@@ -121,7 +128,7 @@ impl State {
         self.connections_seen += 1;
         let key = ConnectionKey(self.connections_seen);
         self.connections
-            .insert(key, Connection::new(peer, now.monotonic_us));
+            .insert(key, Connection::new(peer, local, now.monotonic_us));
         self.stats.connections_open += 1;
         Some(key)
     }
@@ -305,16 +312,21 @@ impl State {
         }
     }
 
-    /// Connections open now.
-    pub(crate) fn connections(&self) -> impl Iterator<Item = (ConnectionKey, &Connection)> {
-        self.connections
-            .iter()
-            .map(|(key, connection)| (*key, connection))
-    }
-
     /// Who is logged in on a connection.
     pub(crate) fn session(&self, key: ConnectionKey) -> Option<Session> {
         self.connections.get(&key)?.session
+    }
+
+    /// Where a connection arrived.
+    pub(crate) fn local_address(&self, key: ConnectionKey) -> Option<SocketAddr> {
+        self.connections
+            .get(&key)
+            .map(|connection| connection.local)
+    }
+
+    /// Memory charged for kept records.
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        self.charged_bytes
     }
 
     /// Where a connection comes from.

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use ringmain_wire::header::RawRequestHeader;
+use ringmain_wire::payload::topic::PartitionInfo;
 
 use super::connection::ConnectionKey;
 use super::log::PartitionLog;
@@ -14,8 +15,8 @@ use super::window::CommittedWindow;
 use crate::limits::{PARTITION_QUEUED_MAX, PARTITION_UNCOMMITTED_MAX};
 use crate::script::ReplyFault;
 
-/// Whose offset: the kind of consumer (1 a consumer, 2 a group) and its number.
-pub(crate) type ConsumerKey = (u8, u32);
+/// Whose offset: a consumer's number, or the hash of its name.
+pub(crate) type ConsumerKey = u32;
 
 /// A send that was taken and is not committed yet.
 #[derive(Debug)]
@@ -61,6 +62,18 @@ impl Partition {
             commit: 0,
             uncommitted: VecDeque::new(),
             held: false,
+        }
+    }
+
+    /// What the protocol tells of it.
+    pub(crate) fn info(&self, segments_count: u32) -> PartitionInfo {
+        PartitionInfo {
+            id: self.id,
+            created_at: self.created_at_us,
+            segments_count,
+            current_offset: self.log.current_offset(),
+            size_bytes: self.log.record_bytes(),
+            messages_count: self.log.records(),
         }
     }
 

@@ -131,7 +131,7 @@ impl State {
             None => self.queue(key, |connection, frame| connection.send(frame)),
             Some(fault) => {
                 self.queue(key, |connection, frame| {
-                    connection.send_with(frame, fault, now.monotonic_us)
+                    connection.send_with(frame, fault, now.monotonic_us);
                 });
                 self.timed.insert(key);
             }

@@ -1,16 +1,24 @@
 //! Sends from arrival to commit: the duplicate window, the queue, the stamp, the log, and retention.
 
+use std::collections::HashMap;
+
 use ringmain_wire::batch::{Stamp, stamp};
+use ringmain_wire::codec::Encode;
 use ringmain_wire::header::ReplyFields;
 use ringmain_wire::operation::Operation;
+use ringmain_wire::payload::send::{CONFIRMATION_BYTES, Confirmation, SendMessagesReply};
+use ringmain_wire::result::SUCCESS;
 
 use super::log::StoredBatch;
-use super::partition::Uncommitted;
+use super::partition::{ConsumerKey, Partition, Uncommitted};
 use super::window::Seen;
 use super::{Call, ConnectionKey, State};
 use crate::config::Now;
 use crate::limits::WINDOW_CLIENTS_TOTAL_MAX;
 use crate::profile::Profile;
+
+/// The body that confirms one batch.
+const CONFIRMED_BYTES: usize = size_of::<u32>() + CONFIRMATION_BYTES;
 
 /// Memory that all uncommitted sends may hold; the next send is dropped like one too many.
 const UNCOMMITTED_BYTES_MAX: u64 = 256 << 20;
@@ -23,12 +31,6 @@ pub(crate) struct Place {
     pub(crate) partition: u32,
 }
 
-impl Place {
-    fn key(self) -> (u32, u32, u32) {
-        (self.stream, self.topic, self.partition)
-    }
-}
-
 /// A batch that passed validation, in the memory it will be kept in.
 #[derive(Debug)]
 pub(crate) struct ValidBatch {
@@ -39,15 +41,14 @@ pub(crate) struct ValidBatch {
 }
 
 impl State {
-    /// Answers a partition request that its client's window knows. False when it is new.
-    pub(crate) fn is_known(&mut self, call: &Call, place: Place, client: u128) -> bool {
-        if self.config.profile == Profile::Edge5 {
-            return false;
-        }
-        let Some(partition) =
-            self.catalog
-                .partition_mut(place.stream, place.topic, place.partition)
-        else {
+    /// Answers a partition request that its client's window knows, or absorbs one that waits to be committed. False
+    /// when it is new.
+    pub(crate) fn answer_known(&mut self, call: &Call, place: Place) -> bool {
+        let client = match self.session(call.connection) {
+            Some(session) if self.config.profile == Profile::Release => session.client,
+            _ => return false,
+        };
+        let Some(partition) = self.partition(place) else {
             return false;
         };
         let request = call.header.request();
@@ -75,11 +76,73 @@ impl State {
             ..ReplyFields::answering(&call.header, call.operation)
         };
         let body: &[u8] = if call.operation.is_result_framed() {
-            &ringmain_wire::result::SUCCESS
+            &SUCCESS
         } else {
             &[]
         };
         self.reply(call, &fields, body);
+    }
+
+    /// Changes the consumer offsets of a partition. `logged` changes go through its log and its window, at once even
+    /// while sends wait to be committed.
+    pub(crate) fn write_offset(
+        &mut self,
+        call: &Call,
+        place: Place,
+        logged: bool,
+        change: impl FnOnce(&mut HashMap<ConsumerKey, u64>),
+    ) {
+        if logged && self.answer_known(call, place) {
+            return;
+        }
+        let Some(session) = self.session(call.connection) else {
+            return;
+        };
+        let Some(partition) = self.partition_mut(place) else {
+            return;
+        };
+        change(&mut partition.offsets);
+        if logged {
+            partition.commit += 1;
+        }
+        let commit = partition.commit;
+        if logged {
+            self.remember(place, session.client, call.header.request());
+        }
+        let transport_id = call.connection.transport_id();
+        let fields = Self::committed(&call.header, call.operation, transport_id, commit, call.now);
+        self.reply(call, &fields, &SUCCESS);
+    }
+
+    /// Marks a request as committed in its partition's window.
+    fn remember(&mut self, place: Place, client: u128, request: u64) {
+        if self.config.profile == Profile::Edge5 {
+            return;
+        }
+        let make_room = self.window_clients >= WINDOW_CLIENTS_TOTAL_MAX;
+        let Some(partition) = self.partition_mut(place) else {
+            return;
+        };
+        let before = partition.window.clients();
+        partition.window.commit(client, request, make_room);
+        let after = partition.window.clients();
+        self.window_clients = self.window_clients - before + after;
+    }
+
+    /// A partition that exists.
+    pub(crate) fn partition(&self, place: Place) -> Option<&Partition> {
+        let topic = self
+            .catalog
+            .streams
+            .get(&place.stream)?
+            .topics
+            .get(&place.topic)?;
+        topic.partitions.get(place.partition as usize)
+    }
+
+    fn partition_mut(&mut self, place: Place) -> Option<&mut Partition> {
+        self.catalog
+            .partition_mut(place.stream, place.topic, place.partition)
     }
 
     /// Takes a valid batch: commits it, or keeps it until commits go on, or drops it when the partition is full.
@@ -87,10 +150,7 @@ impl State {
         let delay_us = self.config.commit_delay_us;
         let uncommitted_bytes = self.uncommitted_bytes;
         let fault = self.reply_fault.take();
-        let Some(partition) =
-            self.catalog
-                .partition_mut(place.stream, place.topic, place.partition)
-        else {
+        let Some(partition) = self.partition_mut(place) else {
             return;
         };
         let bytes = batch.buffer.capacity() as u64;
@@ -114,37 +174,22 @@ impl State {
         }
         partition.take(send);
         self.uncommitted_bytes += bytes;
-        self.unsettled.insert(place.key());
+        self.unsettled.insert(place);
     }
 
     /// When the next uncommitted sends are due.
     pub(super) fn commits_due_us(&self) -> Option<u64> {
-        let due = self
-            .unsettled
+        self.unsettled
             .iter()
-            .filter_map(|(stream, topic, partition)| {
-                let stream = self.catalog.streams.get(stream)?;
-                stream
-                    .topics
-                    .get(topic)?
-                    .partitions
-                    .get(*partition as usize)?
-                    .due_us()
-            });
-        due.min()
+            .filter_map(|place| self.partition(*place)?.due_us())
+            .min()
     }
 
     /// Commits what is due, in the order it was taken within each partition.
     pub(super) fn commit_due(&mut self, now: Now) {
-        for key in self.unsettled.clone() {
-            let (stream, topic, partition) = key;
-            let place = Place {
-                stream,
-                topic,
-                partition,
-            };
+        for place in self.unsettled.clone() {
             loop {
-                let partition = self.catalog.partition_mut(stream, topic, partition);
+                let partition = self.partition_mut(place);
                 let settled = partition
                     .as_ref()
                     .is_none_or(|partition| partition.is_settled());
@@ -152,7 +197,7 @@ impl State {
                     partition.and_then(|partition| partition.next_due(now.monotonic_us))
                 else {
                     if settled {
-                        self.unsettled.remove(&key);
+                        self.unsettled.remove(&place);
                     }
                     break;
                 };
@@ -164,20 +209,13 @@ impl State {
 
     /// Stamps, stores and confirms a batch.
     fn commit_send(&mut self, place: Place, mut send: Uncommitted, now: Now) {
-        let make_room = self.window_clients >= WINDOW_CLIENTS_TOTAL_MAX;
-        let remembers = self.config.profile == Profile::Release;
-        let Some(topic) = self.catalog.topic_mut(place.stream, place.topic) else {
+        let Some(partition) = self.partition_mut(place) else {
             return;
         };
-        let Some(partition) = topic.partitions.get_mut(place.partition as usize) else {
-            return;
-        };
-        let base_offset = partition.log.next_offset();
-        let base_timestamp = partition.log.stamp_us(now.wall_us);
         let fields = Stamp {
             partition_id: u64::from(place.partition),
-            base_offset,
-            base_timestamp_us: base_timestamp,
+            base_offset: partition.log.next_offset(),
+            base_timestamp_us: partition.log.stamp_us(now.wall_us),
         };
         if stamp(&mut send.buffer[send.record_at..], &fields).is_err() {
             // Offsets would leave u64. No partition lives to see it.
@@ -186,34 +224,26 @@ impl State {
         }
         partition.commit += 1;
         let commit = partition.commit;
-        if remembers {
-            let clients = partition.window.clients();
-            partition
-                .window
-                .commit(send.client, send.header.request(), make_room);
-            self.window_clients = self.window_clients + partition.window.clients() - clients;
-        }
+        let Stamp {
+            base_offset,
+            base_timestamp_us,
+            ..
+        } = fields;
         let batch = StoredBatch::new(
             send.buffer,
             send.record_at,
             base_offset,
-            base_timestamp,
+            base_timestamp_us,
             send.records,
         );
-        let charged = batch.charged_bytes();
-        self.stats.batches += 1;
-        self.stats.records += u64::from(send.records);
-        self.stats.record_bytes += batch.record().len() as u64;
-        partition.log.append(batch);
-        topic.append_order.push_back(place.partition);
-        topic.charged_bytes += charged;
-        self.charged_bytes += charged;
-        self.retain(place);
+        self.remember(place, send.client, send.header.request());
+        self.store(place, batch);
         self.reply_fault = send.fault;
+        let transport_id = send.connection.transport_id();
         let fields = Self::committed(
             &send.header,
             Operation::SendMessages,
-            send.connection.transport_id(),
+            transport_id,
             commit,
             now,
         );
@@ -222,12 +252,26 @@ impl State {
         self.reply_fault = None;
     }
 
+    /// Appends a stamped batch and makes room for it.
+    fn store(&mut self, place: Place, batch: StoredBatch) {
+        let charged = batch.charged_bytes();
+        self.stats.batches += 1;
+        self.stats.records += u64::from(batch.records);
+        self.stats.record_bytes += batch.record().len() as u64;
+        let topic = self
+            .catalog
+            .topic_mut(place.stream, place.topic)
+            .expect("the partition's topic exists");
+        topic.partitions[place.partition as usize].log.append(batch);
+        topic.append_order.push_back(place.partition);
+        topic.charged_bytes += charged;
+        self.charged_bytes += charged;
+        self.retain(place);
+    }
+
     /// Counts a send of sink mode: no batch is read or kept, offsets go on.
     pub(crate) fn sink_send(&mut self, call: &Call, place: Place, records: u32) {
-        let Some(partition) =
-            self.catalog
-                .partition_mut(place.stream, place.topic, place.partition)
-        else {
+        let Some(partition) = self.partition_mut(place) else {
             return;
         };
         let base_offset = partition.log.next_offset();
@@ -250,8 +294,16 @@ impl State {
         base_offset: u64,
         now: Now,
     ) {
-        let body =
-            crate::layout::confirmation(place.stream, place.topic, place.partition, base_offset);
+        let Place {
+            stream,
+            topic,
+            partition,
+        } = place;
+        let confirmation = Confirmation::new(stream, topic, partition, base_offset);
+        let mut body = [0; CONFIRMED_BYTES];
+        SendMessagesReply::Confirmed(&[confirmation])
+            .encode(&mut body)
+            .expect("one confirmation fits");
         self.reply_to(connection, fields, &body, now);
     }
 

@@ -104,7 +104,7 @@ impl State {
                 self.reply_uncommitted(call, session.client, &body);
             }
             RequestStatus::NoSession => {
-                self.evict(call.connection, session.client, EvictionReason::NoSession)
+                self.evict(call.connection, session.client, EvictionReason::NoSession);
             }
             RequestStatus::Fenced => self.evict(
                 call.connection,
@@ -112,7 +112,7 @@ impl State {
                 EvictionReason::SessionTooLow,
             ),
             RequestStatus::ChecksumMismatch | RequestStatus::EpochAhead => {
-                self.stats.requests_invalid += 1
+                self.stats.requests_invalid += 1;
             }
         }
     }
@@ -151,6 +151,7 @@ impl State {
     /// Counts what a removal gave back.
     pub(crate) fn give_back(&mut self, freed: super::Freed) {
         self.charged_bytes -= freed.charged_bytes;
+        self.uncommitted_bytes -= freed.uncommitted_bytes;
         self.window_clients -= freed.window_clients;
     }
 }

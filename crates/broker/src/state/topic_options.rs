@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use ringmain_wire::user_headers::{HeaderKind, HeaderValue};
+use ringmain_wire::options::Options;
+use ringmain_wire::user_headers::{HeaderValue, UserHeadersWriter};
 
 use super::catalog::Refused;
 use crate::profile::Profile;
@@ -124,28 +125,21 @@ impl Known {
     }
 }
 
-/// A value as it stands on the wire.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OptionValue {
-    pub(crate) kind: HeaderKind,
-    pub(crate) bytes: Box<[u8]>,
-}
-
-/// The options of a topic.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The options of a topic. Each block holds its pairs by rising key, which is the order on the wire.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct TopicOptions {
     /// Keys that the client sent.
-    explicit: BTreeMap<Box<str>, OptionValue>,
+    explicit: UserHeadersWriter,
     /// Keys that the server filled in.
-    derived: BTreeMap<Box<str>, OptionValue>,
+    derived: UserHeadersWriter,
 }
 
 impl TopicOptions {
     /// Checks the options of a request.
-    pub(crate) fn parse<'a>(
-        pairs: impl Iterator<Item = (&'a str, HeaderValue<'a>)>,
-    ) -> Result<Self, Refused> {
-        let mut explicit = BTreeMap::new();
+    pub(crate) fn parse(options: &Options<'_>) -> Result<Self, Refused> {
+        let mut pairs: Vec<_> = options.iter().collect();
+        pairs.sort_unstable_by_key(|(key, _)| *key);
+        let mut explicit = UserHeadersWriter::new();
         for (key, value) in pairs {
             let known = KNOWN
                 .iter()
@@ -154,11 +148,11 @@ impl TopicOptions {
             if !known.shape.admits(&value) {
                 return Err(INVALID_OPTION_VALUE);
             }
-            explicit.insert(key.into(), OptionValue::of(&value));
+            set(&mut explicit, key, &value);
         }
         Ok(Self {
             explicit,
-            derived: BTreeMap::new(),
+            derived: UserHeadersWriter::new(),
         })
     }
 
@@ -170,14 +164,13 @@ impl TopicOptions {
                 Profile::Edge5 => known.edge5,
             };
             if let Some(filled) = filled
-                && !self.explicit.contains_key(known.key)
+                && self.explicit.headers().get(known.key).is_none()
             {
-                self.derived
-                    .insert(known.key.into(), OptionValue::filled(filled));
+                set(&mut self.derived, known.key, &filled.value());
             }
         }
         let segment = self.quantity("segment_size").unwrap_or(SEGMENT_BYTES);
-        if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES).contains(&segment) || segment % 512 != 0 {
+        if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES).contains(&segment) || !segment.is_multiple_of(512) {
             return Err(INVALID_OPTION_VALUE);
         }
         let size = self.max_topic_size();
@@ -188,11 +181,16 @@ impl TopicOptions {
     }
 
     /// Takes over the keys that `changes` holds.
-    pub(crate) fn change(&mut self, changes: Self) {
-        for (key, value) in changes.explicit {
-            self.derived.remove(&key);
-            self.explicit.insert(key, value);
+    pub(crate) fn change(&mut self, changes: &Self) {
+        let mut explicit: BTreeMap<&str, HeaderValue<'_>> =
+            self.explicit.headers().iter().collect();
+        explicit.extend(&changes.explicit.headers());
+        let mut changed = UserHeadersWriter::new();
+        for (key, value) in &explicit {
+            set(&mut changed, key, value);
+            self.derived.remove(key);
         }
+        self.explicit = changed;
     }
 
     /// Largest size of the topic in bytes.
@@ -216,60 +214,54 @@ impl TopicOptions {
     /// Number of the compression algorithm: 1 none, 2 gzip. Reported, not obeyed.
     pub(crate) fn compression_algorithm(&self) -> u8 {
         match self.value("compression_algorithm") {
-            Some(value) if &*value.bytes == b"gzip" => 2,
+            Some(HeaderValue::String(name)) if name.eq_ignore_ascii_case("gzip") => 2,
             _ => 1,
         }
     }
 
-    /// The pairs that the client sent, by rising key.
-    pub(crate) fn explicit(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
-        self.explicit.iter().map(|(key, value)| (&**key, value))
+    /// The pairs that the client sent.
+    pub(crate) fn explicit(&self) -> Options<'_> {
+        block(&self.explicit)
     }
 
-    /// The pairs that the server filled in, by rising key.
-    pub(crate) fn derived(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
-        self.derived.iter().map(|(key, value)| (&**key, value))
+    /// The pairs that the server filled in.
+    pub(crate) fn derived(&self) -> Options<'_> {
+        block(&self.derived)
     }
 
-    fn value(&self, key: &str) -> Option<&OptionValue> {
-        self.explicit.get(key).or_else(|| self.derived.get(key))
+    fn value(&self, key: &str) -> Option<HeaderValue<'_>> {
+        self.explicit
+            .headers()
+            .get(key)
+            .or_else(|| self.derived.headers().get(key))
     }
 
     fn quantity(&self, key: &str) -> Option<u64> {
-        self.value(key).and_then(OptionValue::quantity)
+        match self.value(key)? {
+            HeaderValue::Uint64(number) => Some(number),
+            HeaderValue::String(text) => parse_bytes(text),
+            _ => None,
+        }
     }
 }
 
-impl OptionValue {
-    fn of(value: &HeaderValue<'_>) -> Self {
-        let bytes: Box<[u8]> = match *value {
-            HeaderValue::String(text) => text.as_bytes().into(),
-            HeaderValue::Bool(truth) => Box::new([u8::from(truth)]),
-            HeaderValue::Uint32(number) => Box::new(number.to_le_bytes()),
-            HeaderValue::Uint64(number) => Box::new(number.to_le_bytes()),
-            // No shape admits the other kinds.
-            _ => Box::default(),
-        };
-        Self {
-            kind: value.kind(),
-            bytes,
-        }
-    }
+fn set(block: &mut UserHeadersWriter, key: &str, value: &HeaderValue<'_>) {
+    block
+        .set(key, value)
+        .expect("known keys with values off the wire fit a block");
+}
 
-    fn filled(value: Filled) -> Self {
-        Self::of(&match value {
-            Filled::Word(word) => HeaderValue::String(word),
-            Filled::Truth(truth) => HeaderValue::Bool(truth),
-            Filled::Count(count) => HeaderValue::Uint32(count),
-            Filled::Quantity(quantity) => HeaderValue::Uint64(quantity),
-        })
-    }
+fn block(block: &UserHeadersWriter) -> Options<'_> {
+    Options::new(block.headers()).expect("a block is built key by key")
+}
 
-    fn quantity(&self) -> Option<u64> {
-        match self.kind {
-            HeaderKind::Uint64 => self.bytes.as_ref().try_into().ok().map(u64::from_le_bytes),
-            HeaderKind::String => std::str::from_utf8(&self.bytes).ok().and_then(parse_bytes),
-            _ => None,
+impl Filled {
+    fn value(self) -> HeaderValue<'static> {
+        match self {
+            Self::Word(word) => HeaderValue::String(word),
+            Self::Truth(truth) => HeaderValue::Bool(truth),
+            Self::Count(count) => HeaderValue::Uint32(count),
+            Self::Quantity(quantity) => HeaderValue::Uint64(quantity),
         }
     }
 }
@@ -320,16 +312,31 @@ fn parse_bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn parse(pairs: &[(&'static str, HeaderValue<'static>)]) -> Result<TopicOptions, Refused> {
-        TopicOptions::parse(pairs.iter().copied())?.complete(Profile::Release)
+    fn block_of(pairs: &[(&str, HeaderValue<'_>)]) -> UserHeadersWriter {
+        let mut block = UserHeadersWriter::new();
+        for (key, value) in pairs {
+            block.set(key, value).expect("a short pair");
+        }
+        block
+    }
+
+    fn parse(pairs: &[(&str, HeaderValue<'_>)]) -> Result<TopicOptions, Refused> {
+        let block = block_of(pairs);
+        let options = Options::new(block.headers()).expect("keys differ");
+        TopicOptions::parse(&options)?.complete(Profile::Release)
+    }
+
+    fn refusal(pairs: &[(&str, HeaderValue<'_>)]) -> Option<Refused> {
+        parse(pairs).err()
     }
 
     #[test]
     fn what_is_left_out_is_filled_in_by_rising_key() {
         let options = parse(&[]).expect("no options are legal");
-        let keys: Vec<_> = options.derived().map(|(key, _)| key).collect();
+        let derived = options.derived();
+        let keys: Vec<_> = derived.iter().map(|(key, _)| key).collect();
         assert!(keys.is_sorted());
-        assert_eq!((keys.len(), options.explicit().count()), (9, 0));
+        assert_eq!((keys.len(), options.explicit().is_empty()), (9, true));
         assert_eq!(
             (options.max_topic_size(), options.compression_algorithm()),
             (UNLIMITED, 1)
@@ -338,8 +345,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_numbers_and_as_text() {
-        let size = HeaderValue::String("2 GiB");
-        let options = parse(&[("max_topic_size", size)]).expect("a size");
+        let options = parse(&[("max_topic_size", HeaderValue::String("2 GiB"))]).expect("a size");
         assert_eq!(options.max_topic_size(), 2 << 30);
         let options = parse(&[("max_topic_size", HeaderValue::Uint64(3 << 30))]).expect("a size");
         assert_eq!(options.max_topic_size(), 3 << 30);
@@ -350,34 +356,40 @@ mod tests {
     #[test]
     fn unknown_keys_and_impossible_values_are_refused() {
         assert_eq!(
-            parse(&[("color", HeaderValue::Bool(true))]),
-            Err(UNSUPPORTED_OPTION_KEY)
+            refusal(&[("color", HeaderValue::Bool(true))]),
+            Some(UNSUPPORTED_OPTION_KEY)
         );
         assert_eq!(
-            parse(&[("durability", HeaderValue::String("maybe"))]),
-            Err(INVALID_OPTION_VALUE)
+            refusal(&[("durability", HeaderValue::String("maybe"))]),
+            Some(INVALID_OPTION_VALUE)
         );
         assert_eq!(
-            parse(&[("segment_size", HeaderValue::Uint64(1000))]),
-            Err(INVALID_OPTION_VALUE)
+            refusal(&[("segment_size", HeaderValue::Uint64(1000))]),
+            Some(INVALID_OPTION_VALUE)
         );
         assert_eq!(
-            parse(&[("max_topic_size", HeaderValue::Uint64(5))]),
-            Err(INVALID_TOPIC_SIZE)
+            refusal(&[("max_topic_size", HeaderValue::Uint64(5))]),
+            Some(INVALID_TOPIC_SIZE)
         );
     }
 
     #[test]
     fn a_change_keeps_the_other_keys() {
-        let mut options = parse(&[]).expect("no options are legal");
-        let change = TopicOptions::parse(
-            [("compression_algorithm", HeaderValue::String("gzip"))].into_iter(),
-        );
-        options.change(change.expect("a known word"));
-        assert_eq!(options.compression_algorithm(), 2);
+        let mut options =
+            parse(&[("max_topic_size", HeaderValue::Uint64(1 << 30))]).expect("a size");
+        let block = block_of(&[("compression_algorithm", HeaderValue::String("gzip"))]);
+        let change = TopicOptions::parse(&Options::new(block.headers()).expect("one key"));
+        options.change(&change.expect("a known word"));
         assert_eq!(
-            (options.derived().count(), options.explicit().count()),
-            (8, 1)
+            (options.compression_algorithm(), options.max_topic_size()),
+            (2, 1 << 30)
+        );
+        assert_eq!(
+            (
+                options.derived().iter().count(),
+                options.explicit().iter().count()
+            ),
+            (7, 2)
         );
     }
 }
