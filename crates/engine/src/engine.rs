@@ -1,42 +1,41 @@
 //! The engine: shards, their connections, and the calls that are not sends.
 //!
-//! A handle and nothing more: the data path is in the producer's lanes and on the shard threads.
+//! A handle and what all its parts share; the data path is in the lanes and on the shard threads.
 
 mod builder;
+mod calls;
+mod registry;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 pub use builder::{EngineBuilder, IntoServerUrl};
+use registry::Registry;
 
-use crate::call::{Call, CallReply, Polled, TopicInfo};
-use crate::error::CallError;
+use crate::error::SendError;
+use crate::gate::{Gate, Units};
+use crate::lane::Lane;
+use crate::memory::Arena;
 use crate::outcome::Account;
 use crate::producer::ProducerBuilder;
+use crate::receipt::Callbacks;
+use crate::shard::{Command, ShardShared};
 use crate::stats::Stats;
+use crate::topic::Topic;
 
-/// How frames reach the socket.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WritePath {
-    /// What a probe and a short calibration at start find fastest.
-    #[default]
-    Auto,
-    /// Vectored write from registered memory (kernel 6.15).
-    WritevFixed,
-    /// `sendmsg` from plain memory.
-    SendMsg,
-    /// Zero-copy send (kernel 6.1).
-    SendZc,
-}
+/// How long `close` waits past its deadline for shards to put their connections down. Nothing but the kernel's answer
+/// to a cancelled operation is waited for by then.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// What is left when an engine or a producer closed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloseReport {
     /// The final account. It balances, and `in_flight` is 0.
     pub account: Account,
-    /// True when everything was resolved by the server's answers before the deadline.
+    /// True when every record had its answer before the time was over.
     pub drained: bool,
 }
 
@@ -49,96 +48,198 @@ pub struct Engine {
     inner: Arc<EngineInner>,
 }
 
-pub(crate) struct EngineInner {}
+/// A shard as the engine holds it.
+pub(crate) struct ShardHandle {
+    pub(crate) shared: Arc<ShardShared>,
+    arena: Arc<Arena>,
+}
+
+/// What the handles and the producers share. Shards do not hold it: it ends them.
+pub(crate) struct EngineInner {
+    pub(crate) shards: Vec<ShardHandle>,
+    pub(crate) credit: Arc<Gate<Units>>,
+    pub(crate) callbacks: Arc<Callbacks>,
+    pub(crate) slot_bytes: u32,
+    pub(crate) partitions_max: u32,
+    registry: Mutex<Registry>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    is_closed: AtomicBool,
+    report: Mutex<Option<CloseReport>>,
+}
 
 impl Engine {
     /// Starts the configuration of an engine.
-    #[must_use]
     pub fn builder() -> EngineBuilder {
         EngineBuilder::default()
     }
 
     /// Starts the configuration of a producer to `topic` of `stream`.
-    #[must_use]
     pub fn producer(&self, stream: impl Into<String>, topic: impl Into<String>) -> ProducerBuilder {
         ProducerBuilder::new(self.clone(), stream.into(), topic.into())
-    }
-
-    /// Makes one call and blocks until its reply, at most `timeout`.
-    ///
-    /// # Errors
-    /// Every [`CallError`]. After `Timeout` or `Lost` a call that changes something may have been carried out.
-    pub fn call(&self, call: Call, timeout: Duration) -> Result<CallReply, CallError> {
-        let _ = (call, timeout, &self.inner);
-        Err(CallError::Closed)
-    }
-
-    /// Creates a stream. `Ok(false)` when it exists already.
-    ///
-    /// # Errors
-    /// Those of [`Engine::call`].
-    pub fn create_stream(&self, stream: &str, timeout: Duration) -> Result<bool, CallError> {
-        let _ = (stream, timeout);
-        Err(CallError::Closed)
-    }
-
-    /// Creates a topic with this many partitions (1 to 1000). `Ok(false)` when it exists already.
-    ///
-    /// # Errors
-    /// Those of [`Engine::call`].
-    pub fn create_topic(
-        &self,
-        stream: &str,
-        topic: &str,
-        partitions: u32,
-        timeout: Duration,
-    ) -> Result<bool, CallError> {
-        let _ = (stream, topic, partitions, timeout);
-        Err(CallError::Closed)
-    }
-
-    /// What the server knows of a topic; `None` when the stream or the topic does not exist.
-    ///
-    /// # Errors
-    /// Those of [`Engine::call`].
-    pub fn topic(
-        &self,
-        stream: &str,
-        topic: &str,
-        timeout: Duration,
-    ) -> Result<Option<TopicInfo>, CallError> {
-        let _ = (stream, topic, timeout);
-        Err(CallError::Closed)
-    }
-
-    /// Reads up to `count` records of one partition from `offset` on, for audits. Commits no consumer offset.
-    ///
-    /// # Errors
-    /// Those of [`Engine::call`].
-    pub fn poll(
-        &self,
-        stream: &str,
-        topic: &str,
-        partition: u32,
-        offset: u64,
-        count: u32,
-        timeout: Duration,
-    ) -> Result<Polled, CallError> {
-        let _ = (stream, topic, partition, offset, count, timeout);
-        Err(CallError::Closed)
     }
 
     /// What the engine did so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::default()
+        let inner = &self.inner;
+        let mut stats = Stats::new();
+        for shard in &inner.shards {
+            shard.shared.stats.add_to(&mut stats);
+            stats.sessions_active += shard.shared.sessions.active_count() as u64;
+            stats.slots_free += u64::from(shard.shared.slots().stock().free());
+            stats.slots += u64::from(shard.arena.slots().blocks());
+            stats.arena_bytes += shard.arena.mapping_bytes() as u64;
+        }
+        stats.by_reference_bytes_free = inner.credit.stock().available();
+        stats.account = inner.registry().account();
+        stats
     }
 
     /// Closes every producer, waits at most `within` for what is out, logs out and stops the shards. What is not
     /// answered by then resolves as `NotSent` or `Unknown`. Never takes noticeably longer than `within`. A second close
     /// returns the same report.
     pub fn close(&self, within: Duration) -> CloseReport {
-        let _ = within;
-        CloseReport::default()
+        self.inner.close(within)
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<EngineInner> {
+        &self.inner
+    }
+}
+
+impl EngineInner {
+    /// The lane of a partition, opened by the first that asks.
+    ///
+    /// # Errors
+    /// [`SendError::PartitionsMax`], or that the engine is closed.
+    pub(crate) fn lane<'t>(
+        &self,
+        topic: &'t Topic,
+        partition: u32,
+    ) -> Result<&'t Arc<Lane>, SendError> {
+        match topic.lane(partition) {
+            Some(lane) => Ok(lane),
+            None => self.open_lane(topic, partition),
+        }
+    }
+
+    #[cold]
+    fn open_lane<'t>(&self, topic: &'t Topic, partition: u32) -> Result<&'t Arc<Lane>, SendError> {
+        if self.is_closed() {
+            return Err(SendError::Closed);
+        }
+        let full = SendError::PartitionsMax {
+            max: self.partitions_max,
+        };
+        if partition >= topic.lanes_max() {
+            return Err(full);
+        }
+        let mut registry = self.registry();
+        if topic.lane(partition).is_none() {
+            let (shard, place) = registry.take_place().ok_or(full)?;
+            let shared = &self.shards[shard].shared;
+            let lane = Lane::new(
+                place,
+                topic.lane_config,
+                Arc::clone(&topic.name),
+                partition,
+                Arc::clone(shared),
+                &self.callbacks,
+                registry.random_id(),
+            );
+            let lane = Arc::new(lane);
+            if !shared.keep_lane(Arc::clone(&lane)) {
+                return Err(SendError::EngineFailed);
+            }
+            topic.keep_lane(lane);
+        }
+        Ok(topic.lane(partition).expect("kept above"))
+    }
+
+    /// Ends the linger of everything: somebody waits for memory.
+    pub(crate) fn hurry(&self) {
+        for shard in &self.shards {
+            shard.shared.hurry();
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self, within: Duration) -> CloseReport {
+        let deadline = Instant::now() + within;
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(report) = *report {
+            return report;
+        }
+        self.is_closed.store(true, Ordering::Release);
+        self.registry().close_all();
+        // Whoever waits for memory is told; whoever appends just now is waited for by taking each lane's lock.
+        self.credit.close();
+        for shard in &self.shards {
+            shard.shared.slots().close();
+        }
+        let topics = self.registry().topics();
+        for lane in topics.iter().flat_map(|topic| topic.lanes()) {
+            lane.seal_for_flush(&mut Vec::new());
+        }
+        for ShardHandle { shared, .. } in &self.shards {
+            let within_us = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
+            let deadline = shared.now().after(within_us);
+            shared.command(Command::Close { deadline });
+        }
+        let mut ended = true;
+        for ShardHandle { shared, .. } in &self.shards {
+            let patience = deadline.saturating_duration_since(Instant::now()) + CLOSE_GRACE;
+            ended &= shared.end.wait(patience);
+        }
+        let in_time = Instant::now() <= deadline || within.is_zero();
+        if ended {
+            for thread in self
+                .threads
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .drain(..)
+            {
+                // A panic of the shard was caught and logged there.
+                drop(thread.join());
+            }
+        } else {
+            tracing::error!("a shard did not end in time; its thread is left behind");
+        }
+        let account = self.registry().account();
+        assert!(
+            account.balances(),
+            "the account balances at close: {account}"
+        );
+        assert!(
+            !ended || account.in_flight == 0,
+            "every record has its answer at close: {account}"
+        );
+        let made = CloseReport {
+            account,
+            drained: ended && in_time && account.not_sent == 0 && account.unknown == 0,
+        };
+        *report = Some(made);
+        made
+    }
+}
+
+impl Drop for EngineInner {
+    fn drop(&mut self) {
+        self.close(Duration::ZERO);
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("shards", &self.inner.shards.len())
+            .finish_non_exhaustive()
     }
 }

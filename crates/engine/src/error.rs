@@ -2,6 +2,8 @@
 //!
 //! Holds no logic. Errors about a record's fate are not here: those are [`Outcome`](crate::Outcome)s.
 
+use ringmain_wire::ErrorCode;
+
 use crate::record::Record;
 use crate::server_url::ServerUrlError;
 
@@ -20,6 +22,16 @@ pub enum BuildError {
         min: u64,
         /// The largest allowed.
         max: u64,
+    },
+    /// The caller's fault: an option is not a multiple of its unit.
+    #[error("{option} is {found}, which is not a multiple of {unit}: round it")]
+    NotMultiple {
+        /// The builder method.
+        option: &'static str,
+        /// The value given.
+        found: u64,
+        /// What it must be a multiple of.
+        unit: u64,
     },
     /// The caller's fault: two options contradict each other.
     #[error("{option} contradicts {other}: {why}")]
@@ -117,6 +129,12 @@ pub enum SendError {
         /// Their size.
         bytes: usize,
     },
+    /// The caller's fault: the user headers travel in a slot, and these do not fit one.
+    #[error("the record's user headers do not fit a slot of {bytes} bytes: raise slot_bytes")]
+    SlotTooSmall {
+        /// Bytes of a slot.
+        bytes: usize,
+    },
     /// The caller's fault: partitioning by key needs a key of 1 to 255 bytes.
     #[error("the key has {bytes} bytes, partitioning by key needs 1 to 255")]
     Key {
@@ -131,9 +149,12 @@ pub enum SendError {
         /// How many there are, from 0.
         count: u32,
     },
-    /// The caller's fault: a blocking call from inside a receipt's callback.
-    #[error("a callback must not block: use try_send there")]
-    InsideCallback,
+    /// The caller's fault: the engine sends to as many partitions as it was configured for.
+    #[error("the engine already sends to {max} partitions: raise partitions_max")]
+    PartitionsMax {
+        /// The limit.
+        max: u32,
+    },
 }
 
 /// A record that was not accepted, with the reason.
@@ -172,13 +193,31 @@ pub enum CallError {
         /// How long it was waited for.
         waited_us: u64,
     },
+    /// No reply, and there is no session with the server either.
+    #[error("{operation} could not be sent, there is no session with the server: {cause}")]
+    NoSession {
+        /// The protocol's name of the operation.
+        operation: &'static str,
+        /// Why there is no session.
+        cause: String,
+    },
     /// The server refused.
-    #[error("the server refused {operation} with code {code}{}", explain(*code))]
+    #[error("the server refused {operation}: {code}")]
     Refused {
         /// The protocol's name of the operation.
         operation: &'static str,
         /// The server's code.
-        code: u32,
+        code: ErrorCode,
+    },
+    /// The caller's fault: the server ended the session because of this call.
+    #[error(
+        "the server ended the session because of {operation}: {reason}; its body is not what this server expects"
+    )]
+    Evicted {
+        /// The protocol's name of the operation.
+        operation: &'static str,
+        /// The server's reason.
+        reason: String,
     },
     /// The login was refused, so no call can be made.
     #[error("the login was refused: {0}")]
@@ -224,19 +263,20 @@ pub enum CallError {
     },
 }
 
-/// A few words for the codes that users meet.
-fn explain(code: u32) -> &'static str {
-    match code {
-        5 => " (not available on this server)",
-        20 | 1009 | 1010 | 2010 | 2011 | 3007 => " (no such stream, topic or partition)",
-        40 => " (not logged in)",
-        41 => " (not allowed for this user)",
-        42 => " (wrong user name or password)",
-        57 => " (outcome unknown, the server could not commit in time)",
-        58 => " (not admitted, try again)",
-        59 => " (already applied)",
-        1012 => " (the stream exists)",
-        2013 => " (the topic exists)",
-        _ => "",
+/// Checks an option against its range.
+pub(crate) fn in_range<T: Copy + PartialOrd + Into<u64>>(
+    option: &'static str,
+    found: T,
+    min: T,
+    max: T,
+) -> Result<(), BuildError> {
+    if min <= found && found <= max {
+        return Ok(());
     }
+    Err(BuildError::OutOfRange {
+        option,
+        found: found.into(),
+        min: min.into(),
+        max: max.into(),
+    })
 }

@@ -114,8 +114,8 @@ impl<S: Stock> Gate<S> {
         }
     }
 
-    /// True while somebody waits.
-    pub(crate) fn has_waiters(&self) -> bool {
+    #[cfg(test)]
+    fn has_waiters(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 

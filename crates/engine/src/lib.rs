@@ -15,10 +15,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod batch;
 mod call;
 mod engine;
 mod error;
 mod gate;
+mod lane;
+mod ledger;
 pub mod limits;
 pub mod memory;
 mod outcome;
@@ -28,11 +31,14 @@ mod receipt;
 mod record;
 pub mod ring;
 pub mod server_url;
+mod sessions;
+mod shard;
 mod stats;
+mod topic;
 pub mod transport;
 
 pub use call::{Call, CallReply, Polled, PolledRecord, TopicInfo};
-pub use engine::{CloseReport, Engine, EngineBuilder, IntoServerUrl, WritePath};
+pub use engine::{CloseReport, Engine, EngineBuilder, IntoServerUrl};
 pub use error::{BuildError, CallError, Refused, RefusedBatch, SendError};
 pub use outcome::{Account, NotSentReason, Outcome};
 pub use partitioner::{Partitioner, Partitioning};
@@ -40,4 +46,8 @@ pub use producer::{Ordering, Producer, ProducerBuilder, Purged};
 pub use receipt::{Receipt, Receipts};
 pub use record::Record;
 pub use server_url::ServerUrl;
-pub use stats::Stats;
+pub use stats::{Latencies, Latency, Stats};
+pub use transport::{Features, SocketOptions, WritePath};
+
+pub use ringmain_proto::OnLostCoverage;
+pub use ringmain_wire::ErrorCode;

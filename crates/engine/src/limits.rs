@@ -5,13 +5,9 @@
 /// Shards of one engine. A shard is a thread that wants a core of its own; more than this is a mistake.
 pub const SHARDS_MAX: u16 = 64;
 
-/// Connections of one engine, all shards together. Each is a session on the server (of 8192) and holds a header slab
-/// of [`REQUESTS_MAX`] entries of 256 bytes: 64 KiB.
+/// Connections of one engine, all shards together. Each is a session on the server (of 8192) and holds two header-slab
+/// entries of 256 bytes.
 pub const CONNECTIONS_MAX: u16 = 256;
-
-/// Requests one connection may have handed to it and not answered: 32 a partition at most, and a connection serves
-/// several partitions.
-pub const REQUESTS_MAX: u32 = 256;
 
 /// The window of a partition: its default, and the ceiling above which the server drops requests in silence.
 pub const WINDOW_REQUESTS_DEFAULT: u32 = 8;
@@ -37,15 +33,40 @@ pub const MEMORY_BYTES_MAX: u64 = 1 << 40;
 /// Slots a shard needs to make progress: one filling, one on the wire, and the same for a second lane.
 pub const SHARD_SLOTS_MIN: u64 = 4;
 
+/// Slots of one shard at most: the protocol client keeps about 120 bytes for each on every connection.
+pub const SHARD_SLOTS_MAX: u32 = 65_536;
+
 /// Records up to this size are copied into a slot, larger ones travel by reference. A copy and a checksum in one pass
 /// cost little more than the checksum alone while the payload fits the cache; past this size the copy evicts more than
 /// it saves.
 pub const COPY_BYTES_DEFAULT: u32 = 32 * 1024;
 
+/// Bytes of a batch that are not records, and the header of one record: an address with the longest names (779 bytes), a
+/// batch header (256) and a message header (48), rounded up.
+pub const BATCH_OVERHEAD_BYTES_MAX: usize = 1_088;
+
+/// A batch of records by reference is closed at this size. Larger requests gain nothing and delay others.
+pub const GATHER_BYTES_MAX: usize = 1024 * 1024;
+/// Records of one batch by reference. Each is two pieces of a vectored write.
+pub const GATHER_RECORDS_MAX: u32 = 64;
+/// Pieces of the largest frame: its header, and two for each record and one more.
+pub const FRAME_PIECES_MAX: usize = 2 * GATHER_RECORDS_MAX as usize + 2;
+
+/// Frames are added to one vectored write until it has this many bytes; a larger frame goes alone. Bounds how long a
+/// heartbeat or a control call waits behind data.
+pub const WRITE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Pieces of one vectored write: the kernel's own limit for one operation.
+pub const WRITE_PIECES_MAX: u32 = 1024;
+
 /// The largest payload of the protocol.
 pub const PAYLOAD_BYTES_MAX: usize = 64_000_000;
 /// The longest user headers of the protocol.
 pub const USER_HEADERS_BYTES_MAX: usize = 100_000;
+
+/// Bytes of one receive buffer: 58 replies to sends, of 280 bytes each.
+pub const RECV_BUFFER_BYTES: u32 = 16 * 1024;
+/// Receive buffers of a shard at least; two a connection when that is more.
+pub const RECV_BUFFERS_MIN: u32 = 16;
 
 /// Silence after which a request is resent.
 pub const REQUEST_TIMEOUT_US_DEFAULT: u64 = 5_000_000;
@@ -67,7 +88,7 @@ pub const PARTITIONS_REFRESH_US_DEFAULT: u64 = 60_000_000;
 pub const BATCH_RECORDS_MAX: u32 = 1 << 20;
 
 /// Control calls one engine may have waiting at once. Each holds its body.
-pub const CALLS_MAX: usize = 64;
+pub const CALLS_MAX: u32 = 64;
 
 /// Partitions one engine may send to, of all topics together, by default.
 pub const PARTITIONS_ENGINE_DEFAULT: u32 = 1024;
@@ -77,15 +98,19 @@ pub const PARTITIONS_ENGINE_MAX: u32 = 65_536;
 /// Partitions of a new topic: the server's limit.
 pub const PARTITIONS_CREATE_MAX: u32 = 1_000;
 
+/// The longest spin before a shard sleeps.
+pub const BUSY_POLL_US_MAX: u32 = 1_000_000;
+
 /// How long `build` waits for the logins.
 pub const CONNECT_TIMEOUT_US_DEFAULT: u64 = 10_000_000;
 
 const _: () = {
     assert!(WINDOW_REQUESTS_DEFAULT <= WINDOW_REQUESTS_MAX);
-    assert!(
-        WINDOW_REQUESTS_MAX <= REQUESTS_MAX,
-        "a full window of one partition fits a connection"
-    );
+    assert!(WINDOW_REQUESTS_MAX == ringmain_proto::limits::WINDOW_REQUESTS_MAX as u32);
+    assert!(WINDOW_REQUESTS_DEFAULT == ringmain_proto::limits::WINDOW_REQUESTS_DEFAULT as u32);
+    assert!(SHARD_SLOTS_MAX <= ringmain_proto::limits::REQUESTS_MAX_CEILING);
+    assert!(PARTITIONS_ENGINE_MAX <= ringmain_proto::limits::LANES_MAX_CEILING);
+    assert!(CALLS_MAX <= ringmain_proto::limits::CALLS_MAX_CEILING);
     assert!(SLOT_BYTES_MIN <= SLOT_BYTES_DEFAULT && SLOT_BYTES_DEFAULT <= SLOT_BYTES_MAX);
     assert!(
         COPY_BYTES_DEFAULT < SLOT_BYTES_DEFAULT,
@@ -93,5 +118,9 @@ const _: () = {
     );
     assert!(MEMORY_BYTES_DEFAULT / 2 >= PAYLOAD_BYTES_MAX as u64 + USER_HEADERS_BYTES_MAX as u64);
     assert!(MEMORY_BYTES_MIN / 2 >= SHARD_SLOTS_MIN * SLOT_BYTES_MIN as u64);
+    assert!(
+        FRAME_PIECES_MAX <= WRITE_PIECES_MAX as usize,
+        "the largest frame fits one write"
+    );
     assert!(REQUEST_TIMEOUT_US_DEFAULT < DELIVERY_TIMEOUT_US_DEFAULT);
 };

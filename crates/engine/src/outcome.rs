@@ -4,25 +4,24 @@
 
 use std::fmt;
 
+use ringmain_wire::ErrorCode;
+
 /// Why a record never reached the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotSentReason {
     /// The delivery deadline passed before the record could be written to a socket.
     DeadlineOver,
-    /// The server refused to admit it until the deadline passed; the code is its last refusal.
-    Refused {
-        /// The server's code, 58 as a rule.
-        code: u32,
-    },
+    /// The server refused to admit it (code 58) until the deadline passed.
+    NotAdmitted,
     /// [`Producer::purge`](crate::Producer::purge) took it back.
     Purged,
     /// The engine closed before it was sent.
     Closed,
     /// The server refused the login for good, so nothing can be sent on this connection.
     LoginRefused {
-        /// The server's code, 0 when it evicted the session instead.
-        code: u32,
+        /// The server's code, `None` when it ended the session without one.
+        code: Option<ErrorCode>,
     },
 }
 
@@ -32,13 +31,13 @@ impl fmt::Display for NotSentReason {
             Self::DeadlineOver => {
                 f.write_str("the delivery deadline passed before it could be sent")
             }
-            Self::Refused { code } => write!(
-                f,
-                "the server did not admit it by the deadline, code {code}"
-            ),
+            Self::NotAdmitted => f.write_str("the server did not admit it by the deadline"),
             Self::Purged => f.write_str("it was purged"),
             Self::Closed => f.write_str("the engine closed before it was sent"),
-            Self::LoginRefused { code } => write!(f, "the server refused the login, code {code}"),
+            Self::LoginRefused { code: Some(code) } => {
+                write!(f, "the server refused the login: {code}")
+            }
+            Self::LoginRefused { code: None } => f.write_str("the server refused the login"),
         }
     }
 }
@@ -61,7 +60,7 @@ pub enum Outcome {
     /// Not in the log: the server refused it for good. Resending the same record is refused again.
     Rejected {
         /// The server's code.
-        code: u32,
+        code: ErrorCode,
     },
     /// Not in the log: it never left, or was never admitted. Resending cannot duplicate it.
     NotSent {
@@ -95,7 +94,7 @@ impl fmt::Display for Outcome {
                     "stored in partition {partition}, the server did not tell the offset"
                 )
             }
-            Self::Rejected { code } => write!(f, "rejected by the server, code {code}"),
+            Self::Rejected { code } => write!(f, "rejected by the server: {code}"),
             Self::NotSent { reason } => write!(f, "not sent: {reason}"),
             Self::Unknown { request } => {
                 write!(f, "unknown: request {request} may or may not be stored")

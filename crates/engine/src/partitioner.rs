@@ -64,11 +64,6 @@ impl Cursor {
     pub(crate) fn advance(&self, partitions_count: u32) -> u32 {
         self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1) % partitions_count
     }
-
-    /// The partition in turn, without moving on.
-    pub(crate) fn current(&self, partitions_count: u32) -> u32 {
-        self.0.load(Ordering::Relaxed) % partitions_count
-    }
 }
 
 #[cfg(test)]

@@ -1,18 +1,32 @@
 //! The producer: where records enter.
+//!
+//! A handle over a topic, a way to pick partitions and an account. Appending is the lane's job, waiting for memory
+//! the gate's.
 
 mod builder;
+mod route;
+mod send;
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use builder::ProducerBuilder;
+use route::Router;
+use send::{Patience, SendFuture};
 
-use crate::engine::CloseReport;
+use crate::engine::{CloseReport, EngineInner};
 use crate::error::{Refused, RefusedBatch, SendError};
+use crate::ledger::Ledger;
 use crate::outcome::Account;
 use crate::receipt::{Receipt, Receipts};
 use crate::record::Record;
+use crate::shard::{Command, PurgeRequest};
+use crate::topic::Topic;
+
+/// How long a close or a purge waits for shards past its time: for the kernel to answer cancelled operations, nothing
+/// else.
+const GIVE_UP_GRACE: Duration = Duration::from_secs(2);
 
 /// Whether requests of one partition may overtake each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,19 +39,28 @@ pub enum Ordering {
 }
 
 /// Sends records to one topic. Cloning gives another handle to the same producer; all of them may be used at once.
+///
+/// Dropping handles loses nothing: what was accepted is still sent.
 #[derive(Clone)]
 pub struct Producer {
     inner: Arc<ProducerInner>,
 }
 
-pub(crate) struct ProducerInner {}
+pub(crate) struct ProducerInner {
+    engine: Arc<EngineInner>,
+    topic: Arc<Topic>,
+    ledger: Arc<Ledger>,
+    router: Router,
+    /// Payloads up to this size are copied.
+    copy_bytes_max: usize,
+}
 
 /// Records that [`Producer::purge`] took back.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Purged {
     /// Records that had not been sent, with the partition they were queued for; their receipts say `NotSent`. The key
-    /// is gone: it is not part of a stored record.
+    /// is gone: it is not part of a stored record. Those of one partition are in order.
     pub records: Vec<(u32, Record)>,
     /// Records that may have been sent; their receipts say `Unknown`.
     pub unknown: u64,
@@ -48,32 +71,39 @@ impl Producer {
     ///
     /// # Errors
     /// Every [`SendError`] but `Full` and `DeadlineOver`; the record was not accepted.
-    pub fn send(&self, record: Record) -> Result<Receipt, SendError> {
-        let _ = (record, &self.inner);
-        Err(SendError::Closed)
+    pub fn send(&self, mut record: Record) -> Result<Receipt, SendError> {
+        self.inner.send_record(&mut record, Patience::Unlimited)
     }
 
     /// Accepts one record, waiting for memory until `deadline`.
     ///
     /// # Errors
     /// Every [`SendError`] but `Full`, with the record.
-    pub fn send_deadline(&self, record: Record, deadline: Instant) -> Result<Receipt, Refused> {
-        let _ = deadline;
-        Err(Refused {
-            error: SendError::Closed,
-            record,
-        })
+    pub fn send_deadline(
+        &self,
+        record: Record,
+        deadline: Instant,
+    ) -> Result<Receipt, Box<Refused>> {
+        self.send_or_hand_back(record, Patience::Until(deadline))
     }
 
     /// Accepts one record if there is memory, and never waits.
     ///
     /// # Errors
     /// Every [`SendError`] but `DeadlineOver`, with the record.
-    pub fn try_send(&self, record: Record) -> Result<Receipt, Refused> {
-        Err(Refused {
-            error: SendError::Closed,
-            record,
-        })
+    pub fn try_send(&self, record: Record) -> Result<Receipt, Box<Refused>> {
+        self.send_or_hand_back(record, Patience::None)
+    }
+
+    fn send_or_hand_back(
+        &self,
+        mut record: Record,
+        patience: Patience,
+    ) -> Result<Receipt, Box<Refused>> {
+        match self.inner.send_record(&mut record, patience) {
+            Ok(receipt) => Ok(receipt),
+            Err(error) => Err(Box::new(Refused { error, record })),
+        }
     }
 
     /// Accepts one record; the future waits for memory. Dropping the future before it is ready drops the record, which
@@ -85,8 +115,7 @@ impl Producer {
         &self,
         record: Record,
     ) -> impl Future<Output = Result<Receipt, SendError>> + Send + use<> {
-        let _ = record;
-        std::future::ready(Err(SendError::Closed))
+        SendFuture::new(Arc::clone(&self.inner), record)
     }
 
     /// Accepts the bytes of `payload` as one record without an owned buffer, waiting for memory as long as it takes.
@@ -95,54 +124,156 @@ impl Producer {
     /// # Errors
     /// Those of [`Producer::send`].
     pub fn send_slice(&self, payload: &[u8], key: Option<&[u8]>) -> Result<Receipt, SendError> {
-        let _ = (payload, key);
-        Err(SendError::Closed)
+        self.inner.send_slice(payload, key, Patience::Unlimited)
     }
 
-    /// Accepts records in order, waiting for memory as long as it takes, and takes each lane's lock once for a run of
-    /// records of one partition.
+    /// Accepts records in order, waiting for memory as long as it takes. The receipts take one entry a batch.
     ///
     /// # Errors
     /// [`RefusedBatch`] with the first record that was not accepted and the receipts of those before it.
     pub fn send_batch(
         &self,
         records: impl IntoIterator<Item = Record>,
-    ) -> Result<Receipts, RefusedBatch> {
-        let _ = records.into_iter();
-        Ok(Receipts::default())
+    ) -> Result<Receipts, Box<RefusedBatch>> {
+        let mut accepted = Receipts::default();
+        for mut record in records {
+            match self.inner.send_record(&mut record, Patience::Unlimited) {
+                Ok(receipt) => accepted.push(receipt),
+                Err(error) => {
+                    return Err(Box::new(RefusedBatch {
+                        error,
+                        record,
+                        accepted,
+                    }));
+                }
+            }
+        }
+        Ok(accepted)
     }
 
-    /// Sends what is open now, and waits until every record accepted before the call is resolved, at most `within`.
-    /// Returns whether all were.
+    /// Sends what is open now, whatever its linger, and waits until every record accepted before the call has its
+    /// answer, at most `within`. Returns whether all have. Records of other producers of the same topic count too.
+    #[must_use]
     pub fn flush(&self, within: Duration) -> bool {
-        let _ = within;
-        true
+        self.flush_until(Instant::now() + within)
+    }
+
+    fn flush_until(&self, deadline: Instant) -> bool {
+        let mut cells = Vec::new();
+        for lane in self.inner.topic.lanes() {
+            lane.seal_for_flush(&mut cells);
+        }
+        for cell in &cells {
+            cell.wait(Some(deadline));
+        }
+        cells.iter().all(|cell| cell.is_resolved())
     }
 
     /// Accepts nothing more, flushes, and gives up what is unanswered after `within`: it resolves as `NotSent` or
     /// `Unknown`. Never takes noticeably longer than `within`.
+    ///
+    /// Connections that are in the middle of writing a record given up are closed and made again: that is the only way
+    /// to get its memory back.
     pub fn close(&self, within: Duration) -> CloseReport {
-        let _ = within;
-        CloseReport::default()
+        let deadline = Instant::now() + within;
+        self.inner.ledger.close();
+        self.inner.engine.hurry();
+        let drained = self.flush_until(deadline);
+        if !drained {
+            self.give_up(false);
+        }
+        let account = self.account();
+        CloseReport {
+            account,
+            drained: drained && account.in_flight == 0,
+        }
     }
 
-    /// Takes back what was not sent, and gives up what was: for a shutdown that cannot wait.
+    /// Takes back what was not sent, and gives up what was: for a shutdown that cannot wait. The producer stays usable.
+    #[must_use = "the records taken back are not sent any more"]
     pub fn purge(&self) -> Purged {
-        Purged::default()
+        let before = self.account();
+        let records = self.give_up(true);
+        Purged {
+            records,
+            unknown: self.account().unknown - before.unknown,
+        }
+    }
+
+    fn give_up(&self, hand_back: bool) -> Vec<(u32, Record)> {
+        let mut cells = Vec::new();
+        for lane in self.inner.topic.lanes() {
+            lane.seal_for_flush(&mut cells);
+        }
+        let mut records = Vec::new();
+        let requests: Vec<_> = self
+            .inner
+            .engine
+            .shards
+            .iter()
+            .map(|shard| {
+                let request =
+                    Arc::new(PurgeRequest::new(Arc::clone(&self.inner.ledger), hand_back));
+                shard.shared.command(Command::Purge(Arc::clone(&request)));
+                request
+            })
+            .collect();
+        let deadline = Instant::now() + GIVE_UP_GRACE;
+        for request in requests {
+            request
+                .done
+                .wait(deadline.saturating_duration_since(Instant::now()));
+            records.append(&mut request.taken.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        // What was in the middle of a write follows when the kernel has let go of it.
+        while self.account().in_flight > 0
+            && let Some(cell) = cells.iter().find(|cell| !cell.is_resolved())
+            && Instant::now() < deadline
+        {
+            cell.wait(Some(deadline));
+        }
+        records
     }
 
     /// How many records got which answer.
     #[must_use]
     pub fn account(&self) -> Account {
-        Account::default()
+        self.inner.ledger.account()
     }
 
-    /// Makes the first sends as fast as later ones: opens the lanes of all partitions and touches their memory.
-    pub fn warm(&self) {}
+    /// Makes the first sends as fast as later ones: opens the lanes of all partitions. Their memory was mapped and
+    /// touched when the engine was built.
+    pub fn warm(&self) {
+        let count = self
+            .inner
+            .topic
+            .partitions_count()
+            .min(self.inner.topic.lanes_max());
+        for partition in 0..count {
+            // What stands in the way is told by the send that meets it.
+            if self
+                .inner
+                .engine
+                .lane(&self.inner.topic, partition)
+                .is_err()
+            {
+                return;
+            }
+        }
+    }
 
     /// How many partitions the topic had when last asked.
     #[must_use]
     pub fn partitions_count(&self) -> u32 {
-        0
+        self.inner.topic.partitions_count()
+    }
+}
+
+impl std::fmt::Debug for Producer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Producer")
+            .field("topic", &format_args!("{}", self.inner.topic.name))
+            .field("account", &self.account())
+            .finish_non_exhaustive()
     }
 }

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use crate::outcome::{Account, Outcome};
 
-pub(crate) use callbacks::{Callbacks, inside_callback};
+pub(crate) use callbacks::Callbacks;
 pub(crate) use cell::{BatchCell, BatchOutcome, CellPool, Waiter};
 
 /// The promise of one record's [`Outcome`].
@@ -56,9 +56,6 @@ impl Receipt {
 
     /// Blocks until the outcome is known. Every receipt resolves at the latest a little after the producer's delivery
     /// timeout, or when the engine is dropped.
-    ///
-    /// # Panics
-    /// When called from a callback of [`Receipt::on_resolved`], where it could never return.
     pub fn wait(&self) -> Outcome {
         loop {
             if let Some(outcome) = self.wait_until(None) {
@@ -68,9 +65,6 @@ impl Receipt {
     }
 
     /// Blocks until the outcome is known or `deadline` has passed; `None` in the latter case.
-    ///
-    /// # Panics
-    /// When called from a callback of [`Receipt::on_resolved`], where it would hold up every other callback.
     #[must_use]
     pub fn wait_deadline(&self, deadline: Instant) -> Option<Outcome> {
         self.wait_until(Some(deadline))
@@ -80,10 +74,6 @@ impl Receipt {
         if let Some(outcome) = self.outcome() {
             return Some(outcome);
         }
-        assert!(
-            !inside_callback(),
-            "a receipt was waited for inside a callback, which would hold up every other callback"
-        );
         self.cell.wait(deadline);
         self.outcome()
     }
@@ -183,9 +173,6 @@ impl Receipts {
     }
 
     /// Blocks until every outcome is known or `deadline` has passed, and returns the sums so far.
-    ///
-    /// # Panics
-    /// When called from a callback of [`Receipt::on_resolved`].
     #[must_use]
     pub fn wait_deadline(&self, deadline: Instant) -> Account {
         let mut account = Account::default();

@@ -1,19 +1,137 @@
-//! A snapshot of what an engine did: a plain struct, JSON, Prometheus text.
+//! What an engine did: a plain struct, JSON, Prometheus text; and the counters behind it.
 //!
-//! Taking one reads counters that shards write with plain stores; it never stops a shard.
+//! Shards write counters with plain stores and hand the rest over at most every 10 ms, without ever waiting for a
+//! reader. Reading costs them nothing.
+
+mod latency;
+mod shard;
+
+pub(crate) use latency::{BatchTimes, LatencySamples};
+pub use latency::{Latencies, Latency};
+pub(crate) use shard::ShardStats;
 
 use crate::outcome::Account;
+use crate::transport::{TransportInfo, TransportStats};
 
-/// Everything an engine counts, at one moment. Counters only rise; gauges are marked as such.
-#[derive(Debug, Clone, Default)]
+/// Everything an engine counts, at one moment. Counters only rise and are sums over all shards; gauges are marked.
+///
+/// The ring's and the protocol's counters are up to 10 ms old.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Records by answer.
+    /// Records by answer, of all producers.
     pub account: Account,
-    /// Payload bytes accepted.
+    /// Records whose answer is known.
+    pub records: u64,
+    /// Payload bytes of those.
     pub payload_bytes: u64,
-    /// Requests whose answer is known.
+    /// Requests (batches) whose answer is known.
     pub requests: u64,
-    /// Frames written more than once.
+    /// Frames of batches written again, for whatever reason.
     pub retries: u64,
+    /// Of the causes of retries: requests unanswered for the request timeout.
+    pub retries_after_silence: u64,
+    /// Of the causes of retries: refusals as not admitted (code 58).
+    pub retries_not_admitted: u64,
+    /// Of the causes of retries: refusals with an unknown outcome (code 57).
+    pub retries_outcome_unknown: u64,
+    /// Batches confirmed after a later one of their partition, an upper bound; see `Ordering::Pipelined`.
+    pub overtaken: u64,
+    /// Times a batch waited because its partition's window was full.
+    pub window_waits: u64,
+    /// Times a partition waited because its oldest request was 127 numbers behind.
+    pub span_waits: u64,
+    /// Replies to requests that were settled before.
+    pub replies_late: u64,
+    /// Replies to requests that were never sent.
+    pub replies_foreign: u64,
+    /// Logins accepted, the first of each connection included.
+    pub logins: u64,
+    /// Sessions ended by the server.
+    pub evictions: u64,
+    /// Connections lost or not made.
+    pub disconnects: u64,
+    /// Times the server's memory of duplicates was lost.
+    pub coverage_losses: u64,
+    /// Connections given up because a write made no progress.
+    pub write_stalls: u64,
+    /// Heartbeats sent.
+    pub heartbeats: u64,
+    /// Gauge: sessions that are logged in.
+    pub sessions_active: u64,
+    /// Gauge: slots that are free.
+    pub slots_free: u64,
+    /// Gauge: slots there are.
+    pub slots: u64,
+    /// Gauge: bytes left for records by reference.
+    pub by_reference_bytes_free: u64,
+    /// Gauge: bytes of all arenas.
+    pub arena_bytes: u64,
+    /// Turns of the shards' loops.
+    pub turns: u64,
+    /// The rings, all shards together.
+    pub transport: TransportStats,
+    /// What each shard's kernel side uses.
+    pub shards: Vec<TransportInfo>,
+    /// Where the time of a batch went.
+    pub latencies: Latencies,
+    /// Batches that are missing in `latencies`, because a reader held up their hand-over.
+    pub latency_samples_dropped: u64,
+}
+
+impl Stats {
+    /// Nothing counted yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            account: Account::default(),
+            records: 0,
+            payload_bytes: 0,
+            requests: 0,
+            retries: 0,
+            retries_after_silence: 0,
+            retries_not_admitted: 0,
+            retries_outcome_unknown: 0,
+            overtaken: 0,
+            window_waits: 0,
+            span_waits: 0,
+            replies_late: 0,
+            replies_foreign: 0,
+            logins: 0,
+            evictions: 0,
+            disconnects: 0,
+            coverage_losses: 0,
+            write_stalls: 0,
+            heartbeats: 0,
+            sessions_active: 0,
+            slots_free: 0,
+            slots: 0,
+            by_reference_bytes_free: 0,
+            arena_bytes: 0,
+            turns: 0,
+            transport: TransportStats::default(),
+            shards: Vec::new(),
+            latencies: Latencies::new(),
+            latency_samples_dropped: 0,
+        }
+    }
+
+    /// Calls of `io_uring_enter` for each request, 0 before the first.
+    #[must_use]
+    pub fn enters_per_request(&self) -> f64 {
+        if self.requests == 0 {
+            0.0
+        } else {
+            self.transport.enters as f64 / self.requests as f64
+        }
+    }
+
+    /// Records of the average request, 0 before the first.
+    #[must_use]
+    pub fn records_per_request(&self) -> f64 {
+        if self.requests == 0 {
+            0.0
+        } else {
+            self.records as f64 / self.requests as f64
+        }
+    }
 }

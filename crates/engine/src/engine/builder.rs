@@ -1,9 +1,25 @@
-//! Configuration of an engine, checked when it is built.
+//! Configuration of an engine, checked when it is built, and the start of its shards.
 
-use crate::engine::{Engine, WritePath};
-use crate::error::BuildError;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ringmain_proto::{Config, OnLostCoverage};
+use ringmain_wire::codec::Encode;
+use ringmain_wire::payload::login::{ClientVersion, LoginRegister, LoginRegisterWithPat};
+use ringmain_wire::{Name, ProtocolVersion, Secret, Text, WireError};
+
+use super::registry::Registry;
+use crate::engine::{Engine, EngineInner, ShardHandle};
+use crate::error::{BuildError, CallError, in_range};
+use crate::gate::{Gate, Units};
 use crate::limits;
-use crate::server_url::{ServerUrl, ServerUrlError};
+use crate::receipt::Callbacks;
+use crate::server_url::{Credentials, ReconnectionRetries, ServerUrl, ServerUrlError};
+use crate::shard::{self, ShardConfig, ShardStart, ShardThread};
+use crate::transport::{Features, SocketOptions, TransportConfig, WritePath};
 
 /// Configures and starts an [`Engine`].
 #[derive(Debug)]
@@ -11,15 +27,19 @@ use crate::server_url::{ServerUrl, ServerUrlError};
 pub struct EngineBuilder {
     server: Option<Result<ServerUrl, ServerUrlError>>,
     shards: u16,
-    cores: Vec<usize>,
-    connections: u16,
+    cores: Option<Vec<usize>>,
+    connections: Option<u16>,
     memory_bytes_max: u64,
     slot_bytes: u32,
     write_path: WritePath,
-    busy_poll: bool,
+    busy_poll_us: u32,
+    huge_pages: bool,
     request_timeout_us: u64,
     connect_timeout_us: u64,
     partitions_max: u32,
+    on_lost_coverage: OnLostCoverage,
+    features: Features,
+    socket_options: SocketOptions,
 }
 
 impl Default for EngineBuilder {
@@ -27,15 +47,19 @@ impl Default for EngineBuilder {
         Self {
             server: None,
             shards: 1,
-            cores: Vec::new(),
-            connections: 1,
+            cores: None,
+            connections: None,
             memory_bytes_max: limits::MEMORY_BYTES_DEFAULT,
             slot_bytes: limits::SLOT_BYTES_DEFAULT,
             write_path: WritePath::Auto,
-            busy_poll: false,
+            busy_poll_us: 0,
+            huge_pages: true,
             request_timeout_us: limits::REQUEST_TIMEOUT_US_DEFAULT,
             connect_timeout_us: limits::CONNECT_TIMEOUT_US_DEFAULT,
             partitions_max: limits::PARTITIONS_ENGINE_DEFAULT,
+            on_lost_coverage: OnLostCoverage::Report,
+            features: Features::default(),
+            socket_options: SocketOptions::default(),
         }
     }
 }
@@ -80,16 +104,16 @@ impl EngineBuilder {
         self
     }
 
-    /// The cores to pin shard threads to, one a shard, by the numbers of `core_affinity`. Default: the last cores of
-    /// the process's affinity mask, unless there are fewer cores than shards; an empty list pins nothing.
+    /// The cores to pin shard threads to, one a shard, by the numbers of `core_affinity`; an empty list pins nothing.
+    /// Default: the last cores of the process's affinity mask when it has more cores than shards, otherwise none.
     pub fn cores(mut self, cores: impl Into<Vec<usize>>) -> Self {
-        self.cores = cores.into();
+        self.cores = Some(cores.into());
         self
     }
 
     /// Connections of all shards together, at least one a shard, at most 256. Default: one a shard.
     pub fn connections(mut self, connections: u16) -> Self {
-        self.connections = connections;
+        self.connections = Some(connections);
         self
     }
 
@@ -112,9 +136,35 @@ impl EngineBuilder {
         self
     }
 
-    /// Shards spin instead of sleeping: lower latency for a whole core each. Default false.
-    pub fn busy_poll(mut self, busy_poll: bool) -> Self {
-        self.busy_poll = busy_poll;
+    /// How long a shard spins for new work before it sleeps, in microseconds, 0 to 1,000,000: lower latency for a core
+    /// of its own. Default 0.
+    pub fn busy_poll_us(mut self, busy_poll_us: u32) -> Self {
+        self.busy_poll_us = busy_poll_us;
+        self
+    }
+
+    /// Whether memory is asked for in huge pages; there may be none, which costs nothing. Default true.
+    pub fn huge_pages(mut self, huge_pages: bool) -> Self {
+        self.huge_pages = huge_pages;
+        self
+    }
+
+    /// Kernel features that may be used. Default: all that the kernel has.
+    pub fn features(mut self, features: Features) -> Self {
+        self.features = features;
+        self
+    }
+
+    /// Options of every socket. Default: those of [`SocketOptions`].
+    pub fn socket_options(mut self, options: SocketOptions) -> Self {
+        self.socket_options = options;
+        self
+    }
+
+    /// What happens to records in flight when the server has lost its memory of duplicates. Default
+    /// [`OnLostCoverage::Report`]: their receipt says `Unknown`.
+    pub fn on_lost_coverage(mut self, policy: OnLostCoverage) -> Self {
+        self.on_lost_coverage = policy;
         self
     }
 
@@ -141,24 +191,298 @@ impl EngineBuilder {
     /// Checks the configuration, maps and registers the memory, starts the shards and logs in on every connection.
     ///
     /// # Errors
-    /// The caller's fault for every option out of range; the environment's when the kernel refuses the ring, the memory
-    /// or a thread, or the server cannot be reached.
-    pub fn build(self) -> Result<Engine, BuildError> {
-        let _ = (
-            self.request_timeout_us,
-            self.connect_timeout_us,
-            self.partitions_max,
-            &self.cores,
-            self.write_path,
-            self.busy_poll,
-            self.slot_bytes,
-            self.connections,
-            self.shards,
-        );
-        let server = self.server.ok_or(BuildError::ServerMissing)??;
-        let _ = server;
-        Err(BuildError::Setup(
-            "the shards cannot be started yet".to_owned(),
-        ))
+    /// The caller's fault for every option out of range and for a login refused; the environment's when the kernel
+    /// refuses the ring, the memory or a thread, or the server cannot be reached.
+    pub fn build(mut self) -> Result<Engine, BuildError> {
+        let server = self.server.take().ok_or(BuildError::ServerMissing)??;
+        let plan = self.plan()?;
+        let addresses = resolve(&server)?;
+        let login_body = login_body(&server).map_err(|error| {
+            BuildError::Call(CallError::Encode {
+                operation: "LoginRegister",
+                why: error.to_string(),
+            })
+        })?;
+        let mut registry = Registry::new(&plan.conns_of_shards, plan.lanes_per_conn, entropy()?);
+        let start = ShardStart {
+            epoch: Instant::now(),
+            credit: Arc::new(Gate::new(Units::new(plan.by_reference_bytes))),
+        };
+        let mut started = Vec::new();
+        for (index, conns) in plan.conns_of_shards.iter().enumerate() {
+            let config = ShardConfig {
+                index: u16::try_from(index).expect("few shards"),
+                core: plan.cores.get(index).copied(),
+                slots: plan.slots,
+                slot_bytes: self.slot_bytes,
+                huge_pages: self.huge_pages,
+                clients: (0..*conns)
+                    .map(|conn| self.client(&server, &mut registry, index == 0 && conn == 0, &plan))
+                    .collect(),
+                lanes_max: u32::from(*conns) * plan.lanes_per_conn,
+                addresses: Arc::clone(&addresses),
+                login_body: login_body.clone(),
+                socket_options: self.socket_options,
+                transport: TransportConfig {
+                    connections_max: *conns,
+                    write_pieces_max: limits::WRITE_PIECES_MAX,
+                    write_path: self.write_path,
+                    features: self.features,
+                    busy_poll_us: self.busy_poll_us,
+                    ..TransportConfig::default()
+                },
+            };
+            started.push(shard::start(config, &start));
+        }
+        self.assemble(&server, registry, start, started, addresses.len())
     }
+
+    /// Joins the shards to an engine and waits for the logins. When one of them could not be started the others are
+    /// stopped.
+    fn assemble(
+        &self,
+        server: &ServerUrl,
+        registry: Registry,
+        start: ShardStart,
+        started: Vec<Result<ShardThread, BuildError>>,
+        addresses: usize,
+    ) -> Result<Engine, BuildError> {
+        let (mut shards, mut threads, mut failed) = (Vec::new(), Vec::new(), None);
+        for shard in started {
+            match shard {
+                Ok(ShardThread {
+                    shared,
+                    arena,
+                    thread,
+                }) => {
+                    shards.push(ShardHandle { shared, arena });
+                    threads.push(thread);
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let inner = Arc::new(EngineInner {
+            shards,
+            credit: start.credit,
+            callbacks: Arc::new(Callbacks::new()),
+            slot_bytes: self.slot_bytes,
+            partitions_max: self.partitions_max,
+            registry: Mutex::new(registry),
+            threads: Mutex::new(threads),
+            is_closed: AtomicBool::new(false),
+            report: Mutex::new(None),
+        });
+        // From here on dropping `inner` stops what was started.
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let deadline = Instant::now() + Duration::from_micros(self.connect_timeout_us);
+        // A round over all addresses, as often as the URL says.
+        let rounds = match server.options().reconnection_retries {
+            Some(ReconnectionRetries::Limit(retries)) => retries.saturating_add(1),
+            Some(ReconnectionRetries::Unlimited) => u32::MAX,
+            None => 1,
+        };
+        let failures_max = u32::try_from(addresses)
+            .unwrap_or(u32::MAX)
+            .saturating_mul(rounds);
+        for shard in &inner.shards {
+            shard
+                .shared
+                .sessions
+                .wait_all_active(failures_max, deadline)?;
+        }
+        Ok(Engine { inner })
+    }
+
+    fn plan(&self) -> Result<Plan, BuildError> {
+        let connections = self.connections.unwrap_or(self.shards);
+        self.check_ranges(connections)?;
+        if let Some(cores) = &self.cores
+            && !cores.is_empty()
+            && cores.len() != usize::from(self.shards)
+        {
+            return Err(BuildError::Contradiction {
+                option: "cores",
+                other: "shards",
+                why: "give one core for each shard, or an empty list to pin nothing",
+            });
+        }
+        // Half in slots, half by reference; see `limits::MEMORY_BYTES_DEFAULT`.
+        let shards = u64::from(self.shards);
+        let slots = self.memory_bytes_max / 2 / u64::from(self.slot_bytes) / shards;
+        if slots < limits::SHARD_SLOTS_MIN {
+            return Err(BuildError::Contradiction {
+                option: "memory_bytes_max",
+                other: "slot_bytes",
+                why: "half of the memory must hold four slots for each shard: raise the one or lower the other",
+            });
+        }
+        let slots = u32::try_from(slots)
+            .unwrap_or(u32::MAX)
+            .min(limits::SHARD_SLOTS_MAX);
+        let slots_bytes = u64::from(slots) * u64::from(self.slot_bytes) * shards;
+        Ok(Plan {
+            cores: self
+                .cores
+                .clone()
+                .unwrap_or_else(|| free_cores(usize::from(self.shards))),
+            conns_of_shards: (0..self.shards)
+                .map(|shard| {
+                    connections / self.shards + u16::from(shard < connections % self.shards)
+                })
+                .collect(),
+            lanes_per_conn: self.partitions_max.div_ceil(u32::from(connections)),
+            slots,
+            by_reference_bytes: self.memory_bytes_max - slots_bytes,
+        })
+    }
+
+    fn check_ranges(&self, connections: u16) -> Result<(), BuildError> {
+        use limits::{
+            BUSY_POLL_US_MAX, CONNECTIONS_MAX, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN,
+            PARTITIONS_ENGINE_MAX, SHARDS_MAX, SLOT_BYTES_MAX, SLOT_BYTES_MIN, TIMEOUT_US_MAX,
+            TIMEOUT_US_MIN,
+        };
+        in_range("shards", self.shards, 1, SHARDS_MAX)?;
+        in_range("connections", connections, self.shards, CONNECTIONS_MAX)?;
+        in_range(
+            "slot_bytes",
+            self.slot_bytes,
+            SLOT_BYTES_MIN,
+            SLOT_BYTES_MAX,
+        )?;
+        in_range(
+            "memory_bytes_max",
+            self.memory_bytes_max,
+            MEMORY_BYTES_MIN,
+            MEMORY_BYTES_MAX,
+        )?;
+        in_range("busy_poll_us", self.busy_poll_us, 0, BUSY_POLL_US_MAX)?;
+        in_range(
+            "request_timeout_us",
+            self.request_timeout_us,
+            TIMEOUT_US_MIN,
+            TIMEOUT_US_MAX,
+        )?;
+        in_range(
+            "connect_timeout_us",
+            self.connect_timeout_us,
+            TIMEOUT_US_MIN,
+            TIMEOUT_US_MAX,
+        )?;
+        in_range(
+            "partitions_max",
+            self.partitions_max,
+            1,
+            PARTITIONS_ENGINE_MAX,
+        )?;
+        if self.slot_bytes.is_multiple_of(SLOT_BYTES_MIN) {
+            return Ok(());
+        }
+        Err(BuildError::NotMultiple {
+            option: "slot_bytes",
+            found: u64::from(self.slot_bytes),
+            unit: u64::from(SLOT_BYTES_MIN),
+        })
+    }
+
+    /// The settings of one connection's client.
+    fn client(
+        &self,
+        server: &ServerUrl,
+        registry: &mut Registry,
+        is_control: bool,
+        plan: &Plan,
+    ) -> Config {
+        let options = server.options();
+        // Zero is the one id that the protocol reserves.
+        let mut config = Config::new(registry.random_id().max(1), registry.random_u64());
+        config.requests_max = plan.slots;
+        config.lanes_max = plan.lanes_per_conn;
+        config.calls_max = if is_control { limits::CALLS_MAX } else { 1 };
+        config.request_timeout_us = self.request_timeout_us;
+        config.on_lost_coverage = self.on_lost_coverage;
+        if let Some(interval_us) = options.heartbeat_interval_us {
+            config.heartbeat_interval_us =
+                interval_us.clamp(limits::TIMEOUT_US_MIN, limits::TIMEOUT_US_MAX);
+        }
+        if let Some(interval_us) = options.reconnection_interval_us {
+            let interval_us = interval_us.clamp(limits::TIMEOUT_US_MIN, limits::TIMEOUT_US_MAX);
+            config.reconnect_backoff_us_min = interval_us;
+            config.reconnect_backoff_us_max = interval_us.max(config.reconnect_backoff_us_max);
+        }
+        config
+    }
+}
+
+/// How the configuration is carried out.
+struct Plan {
+    cores: Vec<usize>,
+    conns_of_shards: Vec<u16>,
+    lanes_per_conn: u32,
+    /// Of each shard.
+    slots: u32,
+    by_reference_bytes: u64,
+}
+
+/// The last cores of the process's mask: the first ones carry most interrupts. None when the shards would take all of
+/// them and leave none to the application.
+fn free_cores(shards: usize) -> Vec<usize> {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    if cores.len() <= shards {
+        return Vec::new();
+    }
+    cores[cores.len() - shards..]
+        .iter()
+        .map(|core| core.id)
+        .collect()
+}
+
+fn resolve(server: &ServerUrl) -> Result<Arc<[SocketAddr]>, BuildError> {
+    let mut addresses = Vec::new();
+    for address in server.addresses() {
+        let resolved = address.resolve().map_err(|source| BuildError::Resolve {
+            host: address.host().to_owned(),
+            source,
+        })?;
+        addresses.extend(resolved);
+    }
+    Ok(addresses.into())
+}
+
+/// The body of every login.
+fn login_body(server: &ServerUrl) -> Result<Bytes, WireError> {
+    let client_version = ClientVersion {
+        protocol_version: ProtocolVersion::CURRENT,
+        sdk_name: Name::new("ringmain")?,
+        sdk_version: Name::new(env!("CARGO_PKG_VERSION"))?,
+    };
+    let context = Text::EMPTY;
+    let body = match server.credentials() {
+        Credentials::Password { username, password } => LoginRegister {
+            client_version,
+            username: Name::new(username)?,
+            password: Secret::new(password.expose())?,
+            context,
+        }
+        .to_vec(),
+        Credentials::Token(token) => LoginRegisterWithPat {
+            client_version,
+            token: Secret::new(token.expose())?,
+            context,
+        }
+        .to_vec(),
+    };
+    Ok(body.into())
+}
+
+/// A seed from the system, never all zero: that would stop the generator.
+fn entropy() -> Result<[u64; 2], BuildError> {
+    let number = || {
+        getrandom::u64().map_err(|error| {
+            BuildError::Setup(format!("the system gives no random numbers: {error}"))
+        })
+    };
+    Ok([number()?, number()? | 1])
 }

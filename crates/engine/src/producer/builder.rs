@@ -1,10 +1,25 @@
 //! Configuration of a producer, checked when it is built.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringmain_proto::LaneConfig;
+use ringmain_wire::Name;
+
+use super::ProducerInner;
+use super::route::Router;
+use crate::call::TopicInfo;
 use crate::engine::Engine;
-use crate::error::BuildError;
+use crate::error::{BuildError, CallError, in_range};
+use crate::ledger::{BatchSettings, Ledger};
 use crate::limits;
 use crate::partitioner::Partitioning;
 use crate::producer::{Ordering, Producer};
+use crate::shard::Command;
+use crate::topic::{Topic, TopicName};
+
+/// How long a producer waits for each of the server's answers while it is built.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Configures a [`Producer`].
 #[must_use = "a builder does nothing until build() is called"]
@@ -106,27 +121,169 @@ impl ProducerBuilder {
         self
     }
 
-    /// Checks the configuration, asks the server for the topic and opens the lanes.
+    /// Checks the configuration, asks the server for the topic, creates it if that was wanted, and keeps asking for its
+    /// partition count.
     ///
     /// # Errors
-    /// The caller's fault for every option out of range, [`BuildError::TopicMissing`], or what the server said.
+    /// The caller's fault for every option out of range, [`BuildError::TopicMissing`], [`BuildError::WindowShared`], or
+    /// what the server said.
     pub fn build(self) -> Result<Producer, BuildError> {
-        let _ = (
-            &self.engine,
-            &self.partitioning,
-            self.window_requests_max,
-            self.ordering,
-            self.batch_bytes_max,
-            self.batch_records_max,
-            self.copy_bytes_max,
-            self.linger_us,
-            self.delivery_timeout_us,
-            self.partitions_refresh_us,
-            self.create_partitions,
-        );
-        Err(BuildError::TopicMissing {
-            stream: self.stream,
-            topic: self.topic,
+        let slot_bytes = self.engine.inner().slot_bytes;
+        let settings = self.settings(slot_bytes)?;
+        let copy_max = settings.batch_bytes_max - limits::BATCH_OVERHEAD_BYTES_MAX as u32;
+        let copy_bytes_max = match self.copy_bytes_max {
+            None => limits::COPY_BYTES_DEFAULT.min(copy_max),
+            Some(bytes) => {
+                in_range("copy_bytes_max", bytes, 0, copy_max)?;
+                bytes
+            }
+        };
+        let info = self.find_topic()?;
+        let topic = self.share_topic(&info)?;
+        let inner = self.engine.inner();
+        let ledger = Arc::new(Ledger::new(settings));
+        let seed = {
+            let mut registry = inner.registry();
+            registry.keep_ledger(Arc::clone(&ledger));
+            registry.random_u64()
+        };
+        if inner.is_closed() {
+            return Err(BuildError::Call(CallError::Closed));
+        }
+        inner.shards[0].shared.command(Command::Watch {
+            topic: Arc::clone(&topic),
+            refresh_us: self.partitions_refresh_us,
+        });
+        Ok(Producer {
+            inner: Arc::new(ProducerInner {
+                engine: Arc::clone(inner),
+                topic,
+                ledger,
+                router: Router::new(self.partitioning, (seed >> 32) as u32),
+                copy_bytes_max: copy_bytes_max as usize,
+            }),
         })
+    }
+
+    fn settings(&self, slot_bytes: u32) -> Result<BatchSettings, BuildError> {
+        use limits::{
+            BATCH_RECORDS_MAX, LINGER_US_MAX, PARTITIONS_CREATE_MAX, SLOT_BYTES_MIN,
+            TIMEOUT_US_MAX, TIMEOUT_US_MIN,
+        };
+        for (what, name) in [("stream", &self.stream), ("topic", &self.topic)] {
+            if Name::new(name).is_err() {
+                let bytes = name.len();
+                return Err(BuildError::NameLength { what, bytes });
+            }
+        }
+        let batch_bytes_max = self.batch_bytes_max.unwrap_or(slot_bytes);
+        in_range(
+            "window_requests_max",
+            self.window_requests_max,
+            1,
+            limits::WINDOW_REQUESTS_MAX,
+        )?;
+        in_range(
+            "batch_bytes_max",
+            batch_bytes_max,
+            SLOT_BYTES_MIN,
+            slot_bytes,
+        )?;
+        in_range(
+            "batch_records_max",
+            self.batch_records_max,
+            1,
+            BATCH_RECORDS_MAX,
+        )?;
+        in_range("linger_us", self.linger_us, 0, LINGER_US_MAX)?;
+        in_range(
+            "delivery_timeout_us",
+            self.delivery_timeout_us,
+            TIMEOUT_US_MIN,
+            TIMEOUT_US_MAX,
+        )?;
+        in_range(
+            "partitions_refresh_us",
+            self.partitions_refresh_us,
+            TIMEOUT_US_MIN,
+            TIMEOUT_US_MAX,
+        )?;
+        if let Some(partitions) = self.create_partitions {
+            in_range("create_if_missing", partitions, 1, PARTITIONS_CREATE_MAX)?;
+        }
+        if self.linger_us >= self.delivery_timeout_us {
+            return Err(BuildError::Contradiction {
+                option: "linger_us",
+                other: "delivery_timeout_us",
+                why: "a record that lingers as long as it may take is never sent: lower the linger",
+            });
+        }
+        Ok(BatchSettings {
+            batch_bytes_max,
+            batch_records_max: self.batch_records_max,
+            linger_us: self.linger_us,
+            delivery_timeout_us: self.delivery_timeout_us,
+        })
+    }
+
+    fn find_topic(&self) -> Result<TopicInfo, BuildError> {
+        if let Some(info) = self.engine.topic(&self.stream, &self.topic, CALL_TIMEOUT)? {
+            return Ok(info);
+        }
+        if let Some(partitions) = self.create_partitions {
+            self.engine.create_stream(&self.stream, CALL_TIMEOUT)?;
+            self.engine
+                .create_topic(&self.stream, &self.topic, partitions, CALL_TIMEOUT)?;
+            if let Some(info) = self.engine.topic(&self.stream, &self.topic, CALL_TIMEOUT)? {
+                return Ok(info);
+            }
+        }
+        Err(BuildError::TopicMissing {
+            stream: self.stream.clone(),
+            topic: self.topic.clone(),
+        })
+    }
+
+    /// The engine's one object for this topic.
+    fn share_topic(&self, info: &TopicInfo) -> Result<Arc<Topic>, BuildError> {
+        let inner = self.engine.inner();
+        let ids = (info.stream_id, info.topic_id);
+        let lane_config = LaneConfig {
+            window_requests_max: u8::try_from(self.window_requests_max)
+                .expect("checked to be at most 32"),
+            ordering: match self.ordering {
+                Ordering::Pipelined => ringmain_proto::Ordering::Pipelined,
+                Ordering::Strict => ringmain_proto::Ordering::Strict,
+            },
+        };
+        let mut registry = inner.registry();
+        if let Some(topic) = registry.topic(ids) {
+            if topic.lane_config != lane_config {
+                return Err(BuildError::WindowShared {
+                    window: u32::from(topic.lane_config.window_requests_max),
+                    ordering: match topic.lane_config.ordering {
+                        ringmain_proto::Ordering::Pipelined => "pipelined",
+                        ringmain_proto::Ordering::Strict => "strict",
+                    },
+                });
+            }
+            topic.set_partitions_count(info.partitions_count);
+            return Ok(Arc::clone(topic));
+        }
+        let control = inner.shards[0].shared.wake_handle();
+        let name = Arc::new(TopicName::new(
+            self.stream.clone(),
+            self.topic.clone(),
+            control,
+        ));
+        let topic = Arc::new(Topic::new(
+            name,
+            ids,
+            lane_config,
+            info.partitions_count,
+            inner.partitions_max,
+        ));
+        registry.keep_topic(Arc::clone(&topic));
+        Ok(topic)
     }
 }

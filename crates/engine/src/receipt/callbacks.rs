@@ -3,7 +3,6 @@
 //! Started by the first registration and ended when the engine's last handle goes; callbacks queued by then still
 //! run. Callbacks run one after the other, in the order their batches resolved.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,15 +11,6 @@ use crate::outcome::Outcome;
 
 /// What runs when a record resolves.
 pub(crate) type Callback = Box<dyn FnOnce(Outcome) + Send>;
-
-thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// True on the callback thread, where blocking on this engine would never end.
-pub(crate) fn inside_callback() -> bool {
-    INSIDE.get()
-}
 
 /// Queue of callbacks that are due, and the thread that runs them.
 pub(crate) struct Callbacks {
@@ -97,7 +87,6 @@ impl Shared {
     }
 
     fn run(&self) {
-        INSIDE.set(true);
         let mut state = self.state();
         loop {
             if let Some((callback, outcome)) = state.queue.pop_front() {

@@ -9,10 +9,12 @@ use std::task::Waker;
 use std::thread::Thread;
 use std::time::Instant;
 
+use ringmain_wire::ErrorCode;
+
 use super::callbacks::{Callback, Callbacks};
 use crate::outcome::{NotSentReason, Outcome};
 
-/// Cells a lane keeps for reuse. A lane has `window` batches out and a few receipts held by tasks that have not run
+/// Resolved cells a lane keeps for reuse. A lane has `window` batches out and a few receipts held by tasks that have not run
 /// yet; cells past this number are freed when their last receipt goes.
 const CELLS_POOLED_MAX: usize = 64;
 
@@ -24,7 +26,7 @@ const CELLS_PROBED_MAX: usize = 4;
 pub(crate) enum BatchOutcome {
     Stored { partition: u32, base_offset: u64 },
     StoredOffsetUnknown { partition: u32 },
-    Rejected { code: u32 },
+    Rejected { code: ErrorCode },
     NotSent { reason: NotSentReason },
     Unknown { request: u64 },
 }
@@ -73,6 +75,10 @@ impl BatchCell {
 
     pub(crate) fn outcome(&self, index: u32) -> Option<Outcome> {
         self.outcome.get().map(|outcome| outcome.record(index))
+    }
+
+    pub(crate) fn is_resolved(&self) -> bool {
+        self.outcome.get().is_some()
     }
 
     /// Writes the answer and tells everybody. `scratch` must be empty and comes back empty; it exists so that the
@@ -156,6 +162,8 @@ impl BatchCell {
 }
 
 /// Cells of one lane, reused in the order they were made. Used under the lane's lock.
+///
+/// Holds every cell without an outcome, so that a flush can wait for them, and some resolved ones for reuse.
 pub(crate) struct CellPool {
     cells: VecDeque<Arc<BatchCell>>,
     callbacks: Arc<Callbacks>,
@@ -169,7 +177,8 @@ impl CellPool {
         }
     }
 
-    /// A cell nobody else holds. Allocates only while the pool warms up or receipts are held in large numbers.
+    /// A cell nobody else holds, for a batch that will be resolved. Allocates only while the pool warms up or receipts
+    /// are held in large numbers.
     pub(crate) fn take(&mut self) -> Arc<BatchCell> {
         for _ in 0..CELLS_PROBED_MAX.min(self.cells.len()) {
             let Some(mut cell) = self.cells.pop_front() else {
@@ -184,12 +193,22 @@ impl CellPool {
                 self.cells.push_back(Arc::clone(&cell));
                 return cell;
             }
-            self.cells.push_back(cell);
+            if cell.outcome.get().is_none() || self.cells.len() < CELLS_POOLED_MAX {
+                self.cells.push_back(cell);
+            }
         }
         let cell = Arc::new(BatchCell::new(Arc::clone(&self.callbacks)));
-        if self.cells.len() < CELLS_POOLED_MAX {
-            self.cells.push_back(Arc::clone(&cell));
-        }
+        self.cells.push_back(Arc::clone(&cell));
         cell
+    }
+
+    /// Collects the cells that have no outcome yet.
+    pub(crate) fn unresolved(&self, into: &mut Vec<Arc<BatchCell>>) {
+        into.extend(
+            self.cells
+                .iter()
+                .filter(|cell| cell.outcome.get().is_none())
+                .map(Arc::clone),
+        );
     }
 }

@@ -1,0 +1,92 @@
+//! A batch on its way: what an application thread seals and a shard sends.
+//!
+//! Owns its memory (a slot of the arena, and payloads by reference) until the shard gives it back. Builds no bytes:
+//! that is the wire crate's job.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ringmain_proto::Micros;
+use ringmain_wire::batch::SealedGather;
+
+use crate::lane::Lane;
+use crate::ledger::Ledger;
+use crate::memory::SlotToken;
+use crate::receipt::BatchCell;
+
+/// A slot of which a batch may use only the first bytes: requests smaller than the slot.
+#[derive(Debug)]
+pub(crate) struct Clipped {
+    slot: SlotToken,
+    bytes: usize,
+}
+
+impl Clipped {
+    pub(crate) fn new(slot: SlotToken, bytes_max: usize) -> Self {
+        let bytes = slot.len().min(bytes_max);
+        Self { slot, bytes }
+    }
+
+    pub(crate) fn into_slot(self) -> SlotToken {
+        self.slot
+    }
+}
+
+impl AsRef<[u8]> for Clipped {
+    fn as_ref(&self) -> &[u8] {
+        &self.slot.as_ref()[..self.bytes]
+    }
+}
+
+impl AsMut<[u8]> for Clipped {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.slot.as_mut()[..self.bytes]
+    }
+}
+
+/// The body of a request, ready to be sent.
+pub(crate) enum Body {
+    /// All of it at the start of a slot.
+    Copied { slot: SlotToken, body_bytes: usize },
+    /// Payloads where the caller left them, the rest in a slot.
+    Gathered {
+        sealed: SealedGather<SlotToken>,
+        payloads: Vec<Bytes>,
+        /// Bytes taken from the by-reference budget.
+        credit_bytes: u64,
+    },
+}
+
+impl Body {
+    pub(crate) fn slot(&self) -> &SlotToken {
+        match self {
+            Self::Copied { slot, .. } => slot,
+            Self::Gathered { sealed, .. } => &sealed.buf,
+        }
+    }
+
+    pub(crate) fn body_bytes(&self) -> usize {
+        match self {
+            Self::Copied { body_bytes, .. } => *body_bytes,
+            Self::Gathered { sealed, .. } => sealed.body_len,
+        }
+    }
+}
+
+/// A sealed batch.
+pub(crate) struct SealedBatch {
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) cell: Arc<BatchCell>,
+    pub(crate) body: Body,
+    /// At least 1.
+    pub(crate) records: u32,
+    /// Sum of the payloads.
+    pub(crate) payload_bytes: u64,
+    /// When the first record was accepted.
+    pub(crate) opened_at: Micros,
+    /// When it was sealed.
+    pub(crate) sealed_at: Micros,
+    /// When every record of it must have its answer.
+    pub(crate) deadline: Micros,
+}

@@ -1,0 +1,262 @@
+//! A lane: one partition of one topic, where application threads append and one shard takes away.
+//!
+//! ```text
+//!   application threads                                   shard
+//!   lock, append, unlock    --- sealed queue (full) --->  submit to the connection's window
+//!                           --- announced queue ------->  room? then lock, seal the open batch, unlock
+//! ```
+//!
+//! A full batch is sealed by the thread that filled it. A batch that is not full is sealed by the shard when the
+//! partition has room for a request: so batches grow while requests are out, and never wait when none is.
+//!
+//! Invariants: sealed batches enter the shard's queue under the lane's lock, so they are in record order.
+//! `announced` is true while the lane is in the shard's queue or the shard watches it; it changes under the lock
+//! only. The shard never blocks on the lock: it tries, and asks the holder through `wanted` to seal for it.
+
+mod open;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use ringmain_proto::{LaneConfig, LaneKey, Micros};
+use ringmain_wire::{MessageIdGenerator, Partitioning, SendTarget};
+
+use crate::error::SendError;
+use crate::ledger::Ledger;
+use crate::receipt::{BatchCell, Callbacks, CellPool, Receipt};
+use crate::shard::ShardShared;
+use crate::topic::TopicName;
+
+use open::OpenBatch;
+pub(crate) use open::{Held, Incoming, Payload};
+
+/// Where a lane is.
+pub(crate) struct LanePlace {
+    /// Dense within its shard.
+    pub(crate) index: u32,
+    /// Its connection, dense within its shard.
+    pub(crate) conn: u16,
+    /// Its name on that connection.
+    pub(crate) key: LaneKey,
+}
+
+/// One partition of one topic.
+pub(crate) struct Lane {
+    pub(crate) place: LanePlace,
+    pub(crate) config: LaneConfig,
+    pub(crate) topic: Arc<TopicName>,
+    pub(crate) partition: u32,
+    pub(crate) shard: Arc<ShardShared>,
+    state: Mutex<LaneState>,
+    /// The shard failed to get the lock and wants the holder to seal.
+    wanted: AtomicBool,
+    /// Batches sealed so far, for sticky partitioning.
+    seals: AtomicU32,
+}
+
+struct LaneState {
+    open: Option<OpenBatch>,
+    cells: CellPool,
+    ids: MessageIdGenerator,
+    announced: bool,
+}
+
+/// What a shard got when it asked for the open batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sealing {
+    /// It is in the sealed queue.
+    Sealed,
+    /// There was none.
+    Empty,
+    /// It lingers until then.
+    NotDue(Micros),
+    /// Another thread holds the lock; it was asked to seal.
+    Busy,
+}
+
+/// Which open batches a shard wants sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SealRule {
+    /// Those whose linger is over.
+    Lingered,
+    /// All.
+    All,
+    /// Those whose delivery deadline is not after this moment.
+    Expiring(Micros),
+}
+
+/// What came of an attempt to append.
+pub(crate) enum Appended {
+    /// Accepted.
+    Accepted(Receipt),
+    /// Not accepted: a slot is needed first.
+    NeedsSlot,
+}
+
+impl Lane {
+    pub(crate) fn new(
+        place: LanePlace,
+        config: LaneConfig,
+        topic: Arc<TopicName>,
+        partition: u32,
+        shard: Arc<ShardShared>,
+        callbacks: &Arc<Callbacks>,
+        id_base: u128,
+    ) -> Self {
+        Self {
+            place,
+            config,
+            topic,
+            partition,
+            shard,
+            state: Mutex::new(LaneState {
+                open: None,
+                cells: CellPool::new(Arc::clone(callbacks)),
+                ids: MessageIdGenerator::new(id_base),
+                announced: false,
+            }),
+            wanted: AtomicBool::new(false),
+            seals: AtomicU32::new(0),
+        }
+    }
+
+    /// Batches sealed so far, wrapping.
+    pub(crate) fn seals(&self) -> u32 {
+        self.seals.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn target(&self) -> SendTarget<'_> {
+        SendTarget {
+            stream: self.topic.stream(),
+            topic: self.topic.topic(),
+            partitioning: Partitioning::PartitionId(self.partition),
+        }
+    }
+
+    /// Appends one record to the open batch, opening and sealing batches as needed. Takes from `held` what it uses;
+    /// when a slot is missing there and none is free, nothing has changed but that a full batch was sealed.
+    ///
+    /// # Errors
+    /// [`SendError`]: the record can never be accepted.
+    pub(crate) fn append(
+        self: &Arc<Self>,
+        ledger: &Arc<Ledger>,
+        record: &mut Incoming<'_>,
+        held: &mut Held,
+    ) -> Result<Appended, SendError> {
+        let mut wake = false;
+        let appended = self.append_locked(&mut self.state(), ledger, record, held, &mut wake);
+        // After the lock is free: a wake-up may be a system call.
+        if wake {
+            self.shard.wake();
+        }
+        appended
+    }
+
+    fn append_locked(
+        self: &Arc<Self>,
+        state: &mut LaneState,
+        ledger: &Arc<Ledger>,
+        record: &mut Incoming<'_>,
+        held: &mut Held,
+        wake: &mut bool,
+    ) -> Result<Appended, SendError> {
+        if ledger.is_closed() {
+            return Err(SendError::Closed);
+        }
+        let joined = match &mut state.open {
+            Some(open) if open.takes(ledger, record) => {
+                open.append(&mut state.ids, record, held)?
+            }
+            _ => false,
+        };
+        if !joined {
+            *wake |= self.seal(state);
+            let Some(slot) = held.slot.take().or_else(|| self.shard.slots().try_take(())) else {
+                return Ok(Appended::NeedsSlot);
+            };
+            match OpenBatch::start(slot, self, ledger, record, &mut state.ids, held) {
+                Ok(form) => {
+                    state.open = Some(OpenBatch::new(
+                        form,
+                        state.cells.take(),
+                        ledger,
+                        self.shard.now(),
+                    ))
+                }
+                Err((slot, error)) => {
+                    held.slot = Some(slot);
+                    return Err(error);
+                }
+            }
+        }
+        ledger.accept(self.place.index);
+        let open = state.open.as_ref().expect("just appended to");
+        let receipt = Receipt::new(Arc::clone(open.cell()), open.count() - 1);
+        if open.is_full() || self.wanted.load(Ordering::Relaxed) {
+            self.wanted.store(false, Ordering::Relaxed);
+            *wake |= self.seal(state);
+        } else if !state.announced {
+            state.announced = true;
+            self.shard.announce(Arc::clone(self));
+            *wake = true;
+        }
+        Ok(Appended::Accepted(receipt))
+    }
+
+    /// Seals the open batch if `rule` says so. The shard's side; never blocks.
+    pub(crate) fn try_seal(self: &Arc<Self>, now: Micros, rule: SealRule) -> Sealing {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.wanted.store(true, Ordering::Relaxed);
+                return Sealing::Busy;
+            }
+        };
+        self.wanted.store(false, Ordering::Relaxed);
+        let Some(open) = &state.open else {
+            state.announced = false;
+            return Sealing::Empty;
+        };
+        let due_at = match rule {
+            SealRule::All => now,
+            SealRule::Lingered => open.linger_until(),
+            SealRule::Expiring(moment) if open.deadline() <= moment => now,
+            SealRule::Expiring(_) => return Sealing::NotDue(open.deadline()),
+        };
+        if due_at > now {
+            return Sealing::NotDue(due_at);
+        }
+        state.announced = false;
+        self.seal(&mut state);
+        Sealing::Sealed
+    }
+
+    /// Seals the open batch whatever its age: for flush and close, on the caller's thread. Collects the cells that
+    /// have no outcome yet.
+    pub(crate) fn seal_for_flush(self: &Arc<Self>, unresolved: &mut Vec<Arc<BatchCell>>) {
+        let mut state = self.state();
+        let sealed = self.seal(&mut state);
+        state.cells.unresolved(unresolved);
+        drop(state);
+        if sealed {
+            self.shard.wake();
+        }
+    }
+
+    /// Moves the open batch to the shard's queue. False when there was none.
+    fn seal(self: &Arc<Self>, state: &mut LaneState) -> bool {
+        let Some(open) = state.open.take() else {
+            return false;
+        };
+        self.seals.fetch_add(1, Ordering::Relaxed);
+        self.shard
+            .push_sealed(open.seal(Arc::clone(self), self.shard.now()));
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, LaneState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

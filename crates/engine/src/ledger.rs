@@ -1,0 +1,108 @@
+//! The account of one producer, and the settings its batches carry with them.
+//!
+//! Shared by the producer's handles, its open batches and the shards: it must not hold the engine alive, so it knows
+//! nothing of it.
+//!
+//! Invariant: a record is counted as accepted before its batch can reach a shard, and as resolved once. So whoever
+//! reads the resolved counts first and the accepted count afterwards never sees more answers than records.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::outcome::Account;
+use crate::receipt::BatchOutcome;
+
+/// Counters of accepted records are spread over this many cache lines, by lane, so that threads that send to different
+/// partitions do not pass one line around.
+const STRIPES: usize = 16;
+
+/// A counter alone on its cache line.
+#[derive(Default)]
+#[repr(align(64))]
+struct Stripe(AtomicU64);
+
+/// What a producer's batches need to know of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchSettings {
+    /// Bytes of a request of copied records, at most the slot.
+    pub(crate) batch_bytes_max: u32,
+    pub(crate) batch_records_max: u32,
+    pub(crate) linger_us: u64,
+    pub(crate) delivery_timeout_us: u64,
+}
+
+/// One producer's account.
+pub(crate) struct Ledger {
+    pub(crate) settings: BatchSettings,
+    closed: AtomicBool,
+    accepted: [Stripe; STRIPES],
+    stored: AtomicU64,
+    stored_offset_unknown: AtomicU64,
+    rejected: AtomicU64,
+    not_sent: AtomicU64,
+    unknown: AtomicU64,
+}
+
+impl Ledger {
+    pub(crate) fn new(settings: BatchSettings) -> Self {
+        Self {
+            settings,
+            closed: AtomicBool::new(false),
+            accepted: Default::default(),
+            stored: AtomicU64::new(0),
+            stored_offset_unknown: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            not_sent: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one accepted record. Called under the lock of the lane with this index.
+    pub(crate) fn accept(&self, lane_index: u32) {
+        self.accepted[lane_index as usize % STRIPES]
+            .0
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a resolved batch. Called before its receipts are told, so that whoever saw all receipts sees a settled
+    /// account.
+    pub(crate) fn resolve(&self, outcome: &BatchOutcome, records: u32) {
+        let counter = match outcome {
+            BatchOutcome::Stored { .. } => &self.stored,
+            BatchOutcome::StoredOffsetUnknown { .. } => &self.stored_offset_unknown,
+            BatchOutcome::Rejected { .. } => &self.rejected,
+            BatchOutcome::NotSent { .. } => &self.not_sent,
+            BatchOutcome::Unknown { .. } => &self.unknown,
+        };
+        counter.fetch_add(u64::from(records), Ordering::Release);
+    }
+
+    pub(crate) fn account(&self) -> Account {
+        let mut account = Account {
+            stored: self.stored.load(Ordering::Acquire),
+            stored_offset_unknown: self.stored_offset_unknown.load(Ordering::Acquire),
+            rejected: self.rejected.load(Ordering::Acquire),
+            not_sent: self.not_sent.load(Ordering::Acquire),
+            unknown: self.unknown.load(Ordering::Acquire),
+            ..Account::default()
+        };
+        account.accepted = self
+            .accepted
+            .iter()
+            .map(|stripe| stripe.0.load(Ordering::Acquire))
+            .sum();
+        let resolved = account.resolved();
+        assert!(resolved <= account.accepted, "more answers than records");
+        account.in_flight = account.accepted - resolved;
+        account
+    }
+
+    /// Refuses every later record. A record that is being appended on another thread may still get in; whoever closes
+    /// takes every lane's lock afterwards.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+}

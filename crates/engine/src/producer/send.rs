@@ -1,0 +1,322 @@
+//! One record from the application into a lane: checks, partition, memory, append; blocking and as a future.
+//!
+//! Nothing here allocates for a record that is copied, and nothing waits while it holds a lock.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use ringmain_wire::UserHeaders;
+
+use super::ProducerInner;
+use crate::error::SendError;
+use crate::gate::{Take, Units};
+use crate::lane::{Appended, Held, Incoming, Lane, Payload};
+use crate::limits;
+use crate::receipt::Receipt;
+use crate::record::Record;
+use crate::shard::Slots;
+
+/// How long a send waits for memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Patience {
+    None,
+    Until(Instant),
+    Unlimited,
+}
+
+/// What a record waits for.
+enum Lacking {
+    Slot,
+    Credit(u64),
+}
+
+impl ProducerInner {
+    pub(super) fn send_record(
+        &self,
+        record: &mut Record,
+        patience: Patience,
+    ) -> Result<Receipt, SendError> {
+        let key = record.key.take();
+        let result = self.send_blocking(
+            Payload::Owned(&mut record.payload),
+            key.as_deref(),
+            record.user_headers.as_deref(),
+            (record.id, record.timestamp_us),
+            patience,
+        );
+        record.key = key;
+        result
+    }
+
+    pub(super) fn send_slice(
+        &self,
+        payload: &[u8],
+        key: Option<&[u8]>,
+        patience: Patience,
+    ) -> Result<Receipt, SendError> {
+        if payload.len() <= self.copy_bytes_max {
+            return self.send_blocking(Payload::Slice(payload), key, None, (None, None), patience);
+        }
+        self.check_payload(payload.len())?;
+        let mut owned = Bytes::copy_from_slice(payload);
+        self.send_blocking(
+            Payload::Owned(&mut owned),
+            key,
+            None,
+            (None, None),
+            patience,
+        )
+    }
+
+    fn send_blocking(
+        &self,
+        payload: Payload<'_>,
+        key: Option<&[u8]>,
+        user_headers: Option<&[u8]>,
+        (id, timestamp_us): (Option<u128>, Option<u64>),
+        patience: Patience,
+    ) -> Result<Receipt, SendError> {
+        let mut record = self.incoming(payload, user_headers, id, timestamp_us)?;
+        let lane = self.lane_for(&record, key)?;
+        let mut held = Held::default();
+        let result = loop {
+            match self.attempt(lane, &mut record, &mut held) {
+                Ok(Ok(receipt)) => break Ok(receipt),
+                Ok(Err(lacking)) => {
+                    if let Err(error) = self.wait_for(lane, &lacking, &mut held, patience) {
+                        break Err(error);
+                    }
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        held.put_back(lane.shard.slots(), &self.engine.credit);
+        result
+    }
+
+    fn incoming<'a>(
+        &self,
+        payload: Payload<'a>,
+        user_headers: Option<&'a [u8]>,
+        id: Option<u128>,
+        timestamp_us: Option<u64>,
+    ) -> Result<Incoming<'a>, SendError> {
+        let bytes = payload.as_slice().len();
+        self.check_payload(bytes)?;
+        let user_headers = match user_headers {
+            None => UserHeaders::EMPTY,
+            Some(encoded) => UserHeaders::decode(encoded).map_err(|_| SendError::UserHeaders {
+                bytes: encoded.len(),
+            })?,
+        };
+        let headers_bytes = user_headers.as_bytes().len();
+        Ok(Incoming {
+            by_reference: bytes > self.copy_bytes_max
+                || bytes + headers_bytes > self.copied_frame_bytes_max(),
+            payload,
+            user_headers,
+            id,
+            timestamp_us,
+        })
+    }
+
+    fn check_payload(&self, bytes: usize) -> Result<(), SendError> {
+        let credit_max = usize::try_from(self.engine.credit.stock().total()).unwrap_or(usize::MAX);
+        let max = limits::PAYLOAD_BYTES_MAX.min(credit_max.max(self.copy_bytes_max));
+        if bytes > max {
+            return Err(SendError::PayloadTooLarge { bytes, max });
+        }
+        Ok(())
+    }
+
+    /// Payload and user headers that surely fit an empty batch of copied records.
+    fn copied_frame_bytes_max(&self) -> usize {
+        (self.ledger.settings.batch_bytes_max as usize)
+            .saturating_sub(limits::BATCH_OVERHEAD_BYTES_MAX)
+    }
+
+    fn lane_for(&self, record: &Incoming<'_>, key: Option<&[u8]>) -> Result<&Arc<Lane>, SendError> {
+        let partition = self
+            .router
+            .route(&self.topic, record.payload.as_slice(), key)?;
+        self.engine.lane(&self.topic, partition)
+    }
+
+    /// One attempt to append; says what is lacking when there is not enough memory.
+    fn attempt(
+        &self,
+        lane: &Arc<Lane>,
+        record: &mut Incoming<'_>,
+        held: &mut Held,
+    ) -> Result<Result<Receipt, Lacking>, SendError> {
+        if record.by_reference && held.credit_bytes == 0 {
+            let bytes = record.payload.as_slice().len().max(1) as u64;
+            match self.engine.credit.try_take(bytes) {
+                Some(credit) => held.credit_bytes = credit,
+                None => return Ok(Err(Lacking::Credit(bytes))),
+            }
+        }
+        Ok(match lane.append(&self.ledger, record, held)? {
+            Appended::Accepted(receipt) => Ok(receipt),
+            Appended::NeedsSlot => Err(Lacking::Slot),
+        })
+    }
+
+    fn wait_for(
+        &self,
+        lane: &Lane,
+        lacking: &Lacking,
+        held: &mut Held,
+        patience: Patience,
+    ) -> Result<(), SendError> {
+        self.engine.hurry();
+        let deadline = match patience {
+            Patience::None => return Err(SendError::Full),
+            Patience::Until(deadline) => Some(deadline),
+            Patience::Unlimited => None,
+        };
+        let granted = match *lacking {
+            Lacking::Slot => match lane.shard.slots().take_blocking((), deadline) {
+                Some(slot) => held.slot.replace(slot).is_none(),
+                None => false,
+            },
+            Lacking::Credit(bytes) => match self.engine.credit.take_blocking(bytes, deadline) {
+                Some(credit) => {
+                    held.credit_bytes = credit;
+                    true
+                }
+                None => false,
+            },
+        };
+        if granted {
+            return Ok(());
+        }
+        Err(self.why_no_memory(lane))
+    }
+
+    /// Why a wait for memory ended without any.
+    fn why_no_memory(&self, lane: &Lane) -> SendError {
+        if self.engine.is_closed() || self.ledger.is_closed() {
+            SendError::Closed
+        } else if lane.shard.has_ended() {
+            SendError::EngineFailed
+        } else {
+            SendError::DeadlineOver
+        }
+    }
+}
+
+/// A send that waits for memory as a future.
+pub(crate) struct SendFuture {
+    producer: Arc<ProducerInner>,
+    /// `None` once the future was ready.
+    record: Option<Record>,
+    /// The lane, once it was picked.
+    partition: Option<u32>,
+    held: Held,
+    wait: Wait,
+}
+
+enum Wait {
+    None,
+    Slot(Take<Slots>),
+    Credit(Take<Units>),
+}
+
+impl SendFuture {
+    pub(super) fn new(producer: Arc<ProducerInner>, record: Record) -> Self {
+        Self {
+            producer,
+            record: Some(record),
+            partition: None,
+            held: Held::default(),
+            wait: Wait::None,
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<Receipt, SendError>> {
+        let producer = Arc::clone(&self.producer);
+        let record = self
+            .record
+            .as_mut()
+            .expect("a send is polled until it is ready, and not after");
+        let key = record.key.as_deref();
+        let mut incoming = producer.incoming(
+            Payload::Owned(&mut record.payload),
+            record.user_headers.as_deref(),
+            record.id,
+            record.timestamp_us,
+        )?;
+        let lane = match self.partition {
+            Some(partition) => producer.engine.lane(&producer.topic, partition)?,
+            None => producer.lane_for(&incoming, key)?,
+        };
+        self.partition = Some(lane.partition);
+        loop {
+            let granted = match &mut self.wait {
+                Wait::None => true,
+                Wait::Slot(take) => match Pin::new(take).poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(slot) => {
+                        self.held.slot = slot;
+                        self.held.slot.is_some()
+                    }
+                },
+                Wait::Credit(take) => match Pin::new(take).poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(credit) => {
+                        self.held.credit_bytes = credit.unwrap_or(0);
+                        credit.is_some()
+                    }
+                },
+            };
+            self.wait = Wait::None;
+            if !granted {
+                return Poll::Ready(Err(producer.why_no_memory(lane)));
+            }
+            match producer.attempt(lane, &mut incoming, &mut self.held)? {
+                Ok(receipt) => return Poll::Ready(Ok(receipt)),
+                Err(lacking) => {
+                    producer.engine.hurry();
+                    self.wait = match lacking {
+                        Lacking::Slot => Wait::Slot(Take::new(Arc::clone(lane.shard.slots()), ())),
+                        Lacking::Credit(bytes) => {
+                            Wait::Credit(Take::new(Arc::clone(&producer.engine.credit), bytes))
+                        }
+                    };
+                }
+            }
+        }
+    }
+
+    fn put_back(&mut self) {
+        if let Some(lane) = self
+            .partition
+            .and_then(|partition| self.producer.topic.lane(partition))
+        {
+            self.held
+                .put_back(lane.shard.slots(), &self.producer.engine.credit);
+        }
+    }
+}
+
+impl Future for SendFuture {
+    type Output = Result<Receipt, SendError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let ready = std::task::ready!(self.poll_send(cx));
+        self.record = None;
+        self.put_back();
+        Poll::Ready(ready)
+    }
+}
+
+impl Drop for SendFuture {
+    fn drop(&mut self) {
+        self.put_back();
+    }
+}

@@ -1,0 +1,266 @@
+//! A shard: one pinned thread, one ring, its connections; and what other threads see of it.
+//!
+//! This file is the meeting point: the queues between application threads and the shard thread. The thread itself is
+//! in the modules below, and touches nothing else of the engine.
+//!
+//! ```text
+//!  run       the loop: events, time, submit, transmit, wait
+//!  core      the tables: connections, lanes, batches
+//!  inbound   bytes -> frames -> the protocol's decisions
+//!  outbound  decisions -> headers and pieces -> vectored writes
+//!  lanes     which lane may hand over its open batch now
+//!  calls     control calls
+//!  outcomes  answers -> receipts, memory freed
+//! ```
+
+mod calls;
+mod connection;
+mod core;
+mod inbound;
+mod lanes;
+mod outbound;
+mod outcomes;
+mod run;
+mod start;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use crossbeam_queue::ArrayQueue;
+use ringmain_proto::Micros;
+
+use crate::batch::SealedBatch;
+use crate::gate::{Gate, Stock, Units};
+use crate::lane::Lane;
+use crate::ledger::Ledger;
+use crate::memory::{Arena, SlotToken};
+use crate::record::Record;
+use crate::sessions::Sessions;
+use crate::stats::ShardStats;
+use crate::topic::Topic;
+use crate::transport::WakeHandle;
+
+pub(crate) use calls::CallCell;
+pub(crate) use start::{ShardConfig, ShardStart, ShardThread, start};
+
+/// The free slots of a shard, as a stock.
+pub(crate) struct Slots(Arc<Arena>);
+
+impl Slots {
+    pub(crate) fn new(arena: Arc<Arena>) -> Self {
+        Self(arena)
+    }
+
+    pub(crate) fn free(&self) -> u32 {
+        self.0.slots().free()
+    }
+}
+
+impl Stock for Slots {
+    type Want = ();
+    type Grant = SlotToken;
+
+    fn try_take(&self, (): ()) -> Option<SlotToken> {
+        self.0.slots().acquire()
+    }
+
+    fn put(&self, grant: SlotToken) {
+        self.0.slots().release(grant);
+    }
+}
+
+/// What an application thread asks of a shard beside sending.
+pub(crate) enum Command {
+    /// Make a control call.
+    Call(Arc<CallCell>),
+    /// Watch the partition count of a topic for as long as somebody holds it.
+    Watch { topic: Arc<Topic>, refresh_us: u64 },
+    /// Give up everything of one producer that is not answered.
+    Purge(Arc<PurgeRequest>),
+    /// Resolve everything by `deadline`, log out, end.
+    Close { deadline: Micros },
+}
+
+/// A purge in progress.
+pub(crate) struct PurgeRequest {
+    /// Whose batches.
+    pub(crate) ledger: Arc<Ledger>,
+    /// Whether the records that were never sent are wanted back.
+    pub(crate) hand_back: bool,
+    /// What came back, by partition.
+    pub(crate) taken: Mutex<Vec<(u32, Record)>>,
+    /// True when the shard has carried it out.
+    pub(crate) done: Signal,
+}
+
+impl PurgeRequest {
+    pub(crate) fn new(ledger: Arc<Ledger>, hand_back: bool) -> Self {
+        Self {
+            ledger,
+            hand_back,
+            taken: Mutex::new(Vec::new()),
+            done: Signal::default(),
+        }
+    }
+}
+
+/// A condition that becomes true once.
+#[derive(Default)]
+pub(crate) struct Signal {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Signal {
+    pub(crate) fn set(&self) {
+        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits at most `within`; says whether it is set.
+    pub(crate) fn wait(&self, within: Duration) -> bool {
+        let is_set = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
+        let (is_set, _) = self
+            .changed
+            .wait_timeout_while(is_set, within, |is_set| !*is_set)
+            .unwrap_or_else(PoisonError::into_inner);
+        *is_set
+    }
+}
+
+/// What other threads see of a shard.
+pub(crate) struct ShardShared {
+    epoch: Instant,
+    wake: WakeHandle,
+    slots: Arc<Gate<Slots>>,
+    credit: Arc<Gate<Units>>,
+    /// Sealed batches in record order of each lane. As many places as slots, and each batch holds a slot: never full.
+    sealed: ArrayQueue<SealedBatch>,
+    /// Lanes with an open batch that the shard does not know of. As many places as lanes: never full.
+    announced: ArrayQueue<Arc<Lane>>,
+    /// Empty lists for payloads by reference, to be reused.
+    payload_lists: ArrayQueue<Vec<Bytes>>,
+    commands: Mutex<Vec<Command>>,
+    /// Every lane of the shard, for its end.
+    lanes: Mutex<Vec<Arc<Lane>>>,
+    /// Somebody waits for memory: lingering batches are to go at once.
+    hurry: AtomicBool,
+    ended: AtomicBool,
+    /// Set when the thread has answered everything and touches nothing any more.
+    pub(crate) end: Signal,
+    pub(crate) stats: ShardStats,
+    pub(crate) sessions: Sessions,
+}
+
+impl ShardShared {
+    pub(crate) fn new(
+        epoch: Instant,
+        wake: WakeHandle,
+        arena: &Arc<Arena>,
+        credit: Arc<Gate<Units>>,
+        lanes_max: u32,
+        conns: usize,
+    ) -> Self {
+        let slots = arena.slots().blocks() as usize;
+        Self {
+            epoch,
+            wake,
+            slots: Arc::new(Gate::new(Slots::new(Arc::clone(arena)))),
+            credit,
+            sealed: ArrayQueue::new(slots),
+            announced: ArrayQueue::new(lanes_max.max(1) as usize),
+            payload_lists: ArrayQueue::new(slots),
+            commands: Mutex::new(Vec::with_capacity(16)),
+            lanes: Mutex::new(Vec::new()),
+            hurry: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            end: Signal::default(),
+            stats: ShardStats::default(),
+            sessions: Sessions::new(conns),
+        }
+    }
+
+    /// Microseconds since the engine started.
+    pub(crate) fn now(&self) -> Micros {
+        Micros(u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn slots(&self) -> &Arc<Gate<Slots>> {
+        &self.slots
+    }
+
+    pub(crate) fn credit(&self) -> &Arc<Gate<Units>> {
+        &self.credit
+    }
+
+    /// Wakes the shard without keeping it.
+    pub(crate) fn wake_handle(&self) -> WakeHandle {
+        self.wake.clone()
+    }
+
+    /// Makes the shard look at its queues. No system call while it is awake.
+    pub(crate) fn wake(&self) {
+        self.wake.wake();
+    }
+
+    /// Queues a sealed batch. Called under its lane's lock; the caller wakes the shard afterwards.
+    pub(crate) fn push_sealed(&self, batch: SealedBatch) {
+        let pushed = self.sealed.push(batch).is_ok();
+        assert!(
+            pushed,
+            "a batch holds a slot, and there is a place for each slot"
+        );
+    }
+
+    /// Queues a lane with an open batch. Called under its lock, once until the shard has looked.
+    pub(crate) fn announce(&self, lane: Arc<Lane>) {
+        let pushed = self.announced.push(lane).is_ok();
+        assert!(
+            pushed,
+            "a lane is announced once, and there is a place for each lane"
+        );
+    }
+
+    /// An empty list for payloads, with room for a batch after the first uses.
+    pub(crate) fn take_payload_list(&self) -> Vec<Bytes> {
+        self.payload_lists
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(crate::limits::GATHER_RECORDS_MAX as usize))
+    }
+
+    fn keep_payload_list(&self, mut list: Vec<Bytes>) {
+        list.clear();
+        // More lists than slots exist only for a moment; the surplus is freed.
+        drop(self.payload_lists.push(list));
+    }
+
+    pub(crate) fn command(&self, command: Command) {
+        self.commands().push(command);
+        self.wake();
+    }
+
+    /// Keeps a new lane, so that its open batch is found when the shard ends. False when it has ended.
+    pub(crate) fn keep_lane(&self, lane: Arc<Lane>) -> bool {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.push(lane);
+        !self.has_ended()
+    }
+
+    /// Somebody waits for memory, so nothing may linger.
+    pub(crate) fn hurry(&self) {
+        if !self.hurry.swap(true, Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    /// True when the thread has ended and nothing will be sent any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn commands(&self) -> MutexGuard<'_, Vec<Command>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,251 @@
+//! The tables of a shard: connections, lanes, batches; and the order in which a turn of the loop works on them.
+//!
+//! Owns no socket and no ring: [`super::run`] does, and lends them where needed.
+//!
+//! Invariants: `batches[i]` is `Some` exactly while the batch in slot `i` is with the protocol client of its
+//! connection under the key `i`; its header is `headers[i]`.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use ringmain_proto::{BatchKey, Ended, FatalError, Micros, SubmitError};
+
+use super::calls::CallTable;
+use super::connection::Connection;
+use super::lanes::LaneEntry;
+use super::{Command, PurgeRequest, ShardShared};
+use crate::batch::SealedBatch;
+use crate::memory::SlotToken;
+use crate::outcome::NotSentReason;
+use crate::receipt::{BatchOutcome, Waiter};
+use crate::stats::LatencySamples;
+use crate::transport::Transport;
+
+/// A batch in the hands of a protocol client.
+pub(super) struct InFlight {
+    pub(super) batch: SealedBatch,
+    /// When it was first handed to the ring, and its request number; zero before.
+    pub(super) transmitted_at: Micros,
+    pub(super) request: u64,
+    /// When the kernel had taken it for the first time.
+    pub(super) written_at: Micros,
+}
+
+/// The tables of a shard.
+pub(super) struct Core {
+    pub(super) shared: Arc<ShardShared>,
+    pub(super) conns: Vec<Connection>,
+    /// By lane index; `Some` once the lane was seen.
+    pub(super) lanes: Vec<Option<LaneEntry>>,
+    /// By slot index.
+    pub(super) batches: Vec<Option<InFlight>>,
+    /// Header-slab entries, by slot index.
+    pub(super) headers: Vec<SlotToken>,
+    /// Lanes to look at in this turn.
+    pub(super) lanes_due: Vec<u32>,
+    /// Lanes whose lock was held by somebody else.
+    pub(super) lanes_busy: Vec<u32>,
+    /// Lanes whose open batch lingers, by the end of the linger. An entry may be out of date.
+    pub(super) lingering: BinaryHeap<Reverse<(Micros, u32)>>,
+    /// Lanes watched because they had an open batch and no room.
+    pub(super) lanes_pending: u32,
+    /// When pending lanes are next looked through for deadlines.
+    pub(super) sweep_at: Micros,
+    pub(super) calls: CallTable,
+    pub(super) waiters: Vec<Waiter>,
+    pub(super) samples: LatencySamples,
+    commands: Vec<Command>,
+    /// `Some` while a purge with hand-back is being carried out.
+    pub(super) purge: Option<Arc<PurgeRequest>>,
+    pub(super) is_closing: bool,
+}
+
+impl Core {
+    pub(super) fn new(
+        shared: Arc<ShardShared>,
+        conns: Vec<Connection>,
+        headers: Vec<SlotToken>,
+        lanes_max: u32,
+    ) -> Self {
+        let lanes_max = lanes_max as usize;
+        Self {
+            shared,
+            conns,
+            lanes: (0..lanes_max).map(|_| None).collect(),
+            batches: (0..headers.len()).map(|_| None).collect(),
+            headers,
+            lanes_due: Vec::with_capacity(lanes_max),
+            lanes_busy: Vec::with_capacity(lanes_max),
+            lingering: BinaryHeap::with_capacity(lanes_max),
+            lanes_pending: 0,
+            sweep_at: Micros::MAX,
+            calls: CallTable::new(),
+            waiters: Vec::with_capacity(256),
+            samples: LatencySamples::new(),
+            commands: Vec::with_capacity(16),
+            purge: None,
+            is_closing: false,
+        }
+    }
+
+    /// Everything there is to do at `now`, until nothing moves any more. Ends with frames handed to the ring.
+    pub(super) fn advance(&mut self, now: Micros, transport: &mut Transport) {
+        self.take_commands(now);
+        self.run_timers(now);
+        self.resolve_outcomes(now);
+        self.take_announced();
+        loop {
+            self.submit_sealed();
+            self.feed_lanes(now);
+            self.submit_sealed();
+            for conn in 0..self.conns.len() {
+                self.drive_connection(now, conn, transport);
+            }
+            // Deadlines found while transmitting end batches, which makes room.
+            if !self.resolve_outcomes(now) {
+                break;
+            }
+        }
+    }
+
+    /// When the loop must turn again at the latest.
+    pub(super) fn next_deadline(&self, now: Micros) -> Micros {
+        let mut next = self.sweep_at;
+        for conn in &self.conns {
+            if let Some(at) = conn.client.poll_deadline() {
+                next = next.min(at);
+            }
+        }
+        if let Some(Reverse((at, _))) = self.lingering.peek() {
+            next = next.min(*at);
+        }
+        if !self.lanes_busy.is_empty() {
+            next = next.min(now.after(super::lanes::BUSY_RETRY_US));
+        }
+        next.min(self.calls.next_watch_at())
+    }
+
+    /// True when the engine asked for the end and every session has ended.
+    pub(super) fn has_finished(&self) -> bool {
+        self.is_closing
+            && self
+                .conns
+                .iter()
+                .all(|conn| conn.client.state().is_final() && !conn.is_open)
+    }
+
+    fn take_commands(&mut self, now: Micros) {
+        std::mem::swap(&mut self.commands, &mut *self.shared.commands());
+        let mut commands = std::mem::take(&mut self.commands);
+        for command in commands.drain(..) {
+            match command {
+                Command::Call(cell) => self.start_call(now, cell),
+                Command::Watch { topic, refresh_us } => self.calls.watch(now, topic, refresh_us),
+                Command::Purge(request) => self.purge(now, &request),
+                Command::Close { deadline } => self.close(now, deadline),
+            }
+        }
+        self.commands = commands;
+    }
+
+    fn run_timers(&mut self, now: Micros) {
+        for index in 0..self.conns.len() {
+            let client = &mut self.conns[index].client;
+            if client.poll_deadline().is_some_and(|at| at <= now) {
+                client.handle_timeout(now);
+                self.look_at_lanes_of(index);
+            }
+        }
+        self.run_lane_timers(now);
+        self.refresh_watched(now);
+    }
+
+    /// Hands sealed batches to their protocol clients, in order.
+    pub(super) fn submit_sealed(&mut self) {
+        while let Some(batch) = self.shared.sealed.pop() {
+            self.submit(batch);
+        }
+    }
+
+    fn submit(&mut self, batch: SealedBatch) {
+        self.open_lane(&batch.lane);
+        let place = &batch.lane.place;
+        let slot_index = batch.body.slot().index();
+        let conn = &mut self.conns[place.conn as usize];
+        match conn.client.submit(
+            place.key,
+            BatchKey(slot_index),
+            batch.records,
+            batch.deadline,
+        ) {
+            Ok(()) => {
+                let entry = &mut self.batches[slot_index as usize];
+                assert!(entry.is_none(), "a slot holds one batch");
+                *entry = Some(InFlight {
+                    batch,
+                    transmitted_at: Micros::ZERO,
+                    request: 0,
+                    written_at: Micros::ZERO,
+                });
+            }
+            Err(SubmitError::Ended(ended)) => {
+                let reason = match ended {
+                    Ended::Failed(fatal) => login_refused(fatal),
+                    Ended::Closing | Ended::NumbersExhausted => NotSentReason::Closed,
+                };
+                self.finish_batch(batch, BatchOutcome::NotSent { reason });
+            }
+            Err(error) => panic!("the protocol client refused a batch: {error}"),
+        }
+    }
+
+    fn close(&mut self, now: Micros, deadline: Micros) {
+        self.is_closing = true;
+        self.seal_all_lanes(now);
+        self.submit_sealed();
+        for conn in &mut self.conns {
+            conn.client.close(now, deadline);
+        }
+    }
+
+    fn purge(&mut self, now: Micros, request: &Arc<PurgeRequest>) {
+        self.submit_sealed();
+        self.purge = Some(Arc::clone(request));
+        let mut held = false;
+        for index in 0..self.batches.len() {
+            let Some(in_flight) = &self.batches[index] else {
+                continue;
+            };
+            if Arc::ptr_eq(&in_flight.batch.ledger, &request.ledger) {
+                let conn = &mut self.conns[in_flight.batch.lane.place.conn as usize];
+                let key = BatchKey(u32::try_from(index).expect("slots are counted in u32"));
+                conn.client.give_up(now, key);
+            }
+        }
+        self.resolve_outcomes(now);
+        // What is left is in a write that the kernel has not finished: only closing the connection frees it.
+        for in_flight in self.batches.iter().flatten() {
+            if Arc::ptr_eq(&in_flight.batch.ledger, &request.ledger) {
+                self.conns[in_flight.batch.lane.place.conn as usize].close_wanted = true;
+                held = true;
+            }
+        }
+        if held {
+            tracing::debug!(
+                "closing connections to free batches that were given up in the middle of a write"
+            );
+        }
+        self.purge = None;
+        request.done.set();
+    }
+}
+
+/// The reason a record gets when the session can never be.
+pub(super) fn login_refused(fatal: FatalError) -> NotSentReason {
+    let code = match fatal {
+        FatalError::LoginRejected(code) => Some(code),
+        FatalError::Evicted(_) | FatalError::LoginFailed => None,
+    };
+    NotSentReason::LoginRefused { code }
+}

@@ -1,0 +1,231 @@
+//! From the kernel to the protocol's decisions: connection events, received bytes, finished writes.
+//!
+//! Decodes what a reply says and nothing more of it; the only body kept is that of a control call.
+//!
+//! Peer bytes that cannot be read end their connection, with a warning; they never panic.
+
+use bytes::Bytes;
+use ringmain_proto::{BatchKey, Frame, Micros, Reply, ReplyMatch, SessionState, Verdict};
+use ringmain_wire::codec::Decode;
+use ringmain_wire::payload::login::LoginReply;
+use ringmain_wire::payload::send::SendMessagesReply;
+use ringmain_wire::{Inbound, Operation, ReplyOutcome, WireError};
+
+use super::connection::Connection;
+use super::core::Core;
+use crate::transport::{Event, LostCause};
+
+impl Core {
+    /// Takes one event of the transport over.
+    pub(super) fn handle_event(&mut self, now: Micros, event: Event<'_>) {
+        match event {
+            Event::Connected { conn } => {
+                let connection = &mut self.conns[usize::from(conn.0)];
+                connection.keep_address();
+                connection
+                    .client
+                    .handle_connected(now)
+                    .expect("the transport reports a connection that was asked for");
+            }
+            Event::ConnectFailed { conn, cause } => {
+                self.handle_lost(now, usize::from(conn.0), cause)
+            }
+            Event::Closed { conn, cause, .. } => self.handle_lost(now, usize::from(conn.0), cause),
+            Event::Received { conn, bytes } => {
+                self.handle_received(now, usize::from(conn.0), bytes)
+            }
+            Event::WriteDone { conn } => self.handle_write_done(now, usize::from(conn.0)),
+            // The queues are looked at in every turn.
+            Event::Woken => {}
+        }
+    }
+
+    fn handle_lost(&mut self, now: Micros, index: usize, cause: LostCause) {
+        let conn = &mut self.conns[index];
+        let was_active = conn.client.state() == SessionState::Active;
+        conn.is_open = false;
+        conn.writing.clear();
+        conn.reset_decoder();
+        conn.client
+            .handle_disconnected(now)
+            .expect("the transport reports the end of a connection once");
+        if cause != LostCause::Local {
+            tracing::warn!(connection = index, %cause, "connection lost or not made");
+        }
+        self.shared.sessions.update(index, |status| {
+            status.is_active = false;
+            if !was_active {
+                status.failures += 1;
+            }
+            // What we closed ourselves has its reason noted where that was decided.
+            if cause != LostCause::Local || status.last_error.is_none() {
+                status.last_error = Some(cause.to_string());
+            }
+        });
+        self.note_session(index);
+    }
+
+    fn handle_write_done(&mut self, now: Micros, index: usize) {
+        let conn = &mut self.conns[index];
+        for frame in conn.writing.drain(..) {
+            if let Frame::Batch(BatchKey(key)) = frame
+                && let Some(in_flight) = &mut self.batches[key as usize]
+                && in_flight.written_at == Micros::ZERO
+            {
+                in_flight.written_at = now;
+            }
+            conn.client
+                .handle_written(now, frame)
+                .expect("a write carries the frames that were polled for it");
+        }
+    }
+
+    fn handle_received(&mut self, now: Micros, index: usize, bytes: &[u8]) {
+        let mut input = bytes;
+        loop {
+            let conn = &mut self.conns[index];
+            if conn.close_wanted {
+                return;
+            }
+            let handled = match conn.decoder.next_inbound(&mut input) {
+                Ok(None) => return,
+                Ok(Some(Inbound::Reply(reply))) => {
+                    let frame_bytes = ringmain_wire::header::HEADER_BYTES + reply.body().len();
+                    let handled = match decode_reply(&reply) {
+                        Ok((verdict, payload)) => {
+                            let reply = Reply {
+                                operation: reply.operation(),
+                                request: reply.request(),
+                                verdict,
+                            };
+                            let matched = conn.client.handle_reply(now, &reply);
+                            keep_call_reply(&conn.calls, matched, payload);
+                            Ok(matched)
+                        }
+                        Err(error) => Err(error.to_string()),
+                    };
+                    conn.shrink_decoder(frame_bytes);
+                    handled
+                }
+                Ok(Some(Inbound::Eviction(eviction))) => {
+                    let reason = eviction.reason();
+                    tracing::warn!(connection = index, %reason, "the server ended the session");
+                    conn.client.handle_eviction(now, reason);
+                    self.shared.sessions.update(index, |status| {
+                        status.last_error = Some(format!("the server ended the session: {reason}"));
+                    });
+                    self.note_session(index);
+                    continue;
+                }
+                Ok(Some(Inbound::Foreign { command, .. })) => {
+                    Err(format!("a frame with command byte {command}"))
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            match handled {
+                Ok(matched) => self.note_reply(index, matched),
+                Err(what) => self.refuse_bytes(index, &what),
+            }
+        }
+    }
+
+    /// What a reply changes for the lanes and for who waits for a login.
+    fn note_reply(&mut self, index: usize, matched: ReplyMatch) {
+        match matched {
+            ReplyMatch::Batch(BatchKey(key)) => {
+                if let Some(in_flight) = &self.batches[key as usize] {
+                    self.look_at_lane(in_flight.batch.lane.place.index);
+                }
+            }
+            ReplyMatch::Login | ReplyMatch::Logout => self.note_session(index),
+            ReplyMatch::Ping | ReplyMatch::Call { .. } | ReplyMatch::Late | ReplyMatch::Foreign => {
+            }
+        }
+    }
+
+    fn refuse_bytes(&mut self, index: usize, what: &str) {
+        tracing::warn!(
+            connection = index,
+            what,
+            "the server sent bytes that are not a reply; closing the connection"
+        );
+        self.conns[index].close_wanted = true;
+        self.shared.sessions.update(index, |status| {
+            status.last_error = Some(format!(
+                "the server sent bytes that are not a reply ({what}): is it an Iggy TCP port?"
+            ));
+        });
+    }
+
+    /// Brings the session board and the lanes up to date with a session that may have changed.
+    pub(super) fn note_session(&mut self, index: usize) {
+        let client = &self.conns[index].client;
+        let logins = client.stats().logins;
+        let is_active = client.state() == SessionState::Active;
+        let fatal = client.fatal();
+        self.shared.sessions.update(index, |status| {
+            status.is_active = is_active;
+            if is_active {
+                status.was_active = true;
+                status.failures = 0;
+                status.last_error = None;
+            }
+            if let Some(fatal) = fatal {
+                status.is_fatal = true;
+                status.last_error = Some(fatal.to_string());
+            }
+        });
+        if logins != self.conns[index].logins_seen {
+            self.conns[index].logins_seen = logins;
+            tracing::info!(connection = index, logins, "logged in");
+            self.look_at_lanes_of(index);
+        }
+    }
+}
+
+/// What a reply says, and its payload when it is a success.
+fn decode_reply<'a>(reply: &ringmain_wire::Reply<'a>) -> Result<(Verdict, &'a [u8]), WireError> {
+    let payload = match reply.outcome()? {
+        ReplyOutcome::Status(code) | ReplyOutcome::Result(code) => {
+            return Ok((Verdict::Refused(code), &[]));
+        }
+        ReplyOutcome::LoginFailed => return Ok((Verdict::LoginFailed, &[])),
+        ReplyOutcome::Success(payload) => payload,
+    };
+    let verdict = match reply.operation() {
+        Operation::Register => Verdict::LoggedIn {
+            session: LoginReply::decode(payload)?.session.get(),
+        },
+        Operation::SendMessages => {
+            // One batch was sent, so one confirmation counts; more would be the server's mistake, and harmless.
+            match SendMessagesReply::decode(payload)?.confirmations().first() {
+                Some(confirmation) => Verdict::Confirmed {
+                    partition_id: confirmation.partition_id(),
+                    base_offset: confirmation.base_offset(),
+                },
+                None => Verdict::Success,
+            }
+        }
+        _ => Verdict::Success,
+    };
+    Ok((verdict, payload))
+}
+
+/// Keeps the body of a control call's answer until its outcome comes.
+fn keep_call_reply(calls: &[super::connection::CallSlot], matched: ReplyMatch, payload: &[u8]) {
+    if let ReplyMatch::Call {
+        key,
+        answered: true,
+    } = matched
+        && let Some(cell) = &calls[key.0 as usize].cell
+    {
+        cell.keep_reply(Bytes::copy_from_slice(payload));
+    }
+}
+
+impl Connection {
+    /// Whether the transport should be told to close it.
+    pub(super) fn take_close_wanted(&mut self) -> bool {
+        self.is_open && std::mem::take(&mut self.close_wanted)
+    }
+}

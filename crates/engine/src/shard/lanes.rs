@@ -1,0 +1,211 @@
+//! Which lane may hand over its open batch now: room in the window, linger, deadlines.
+//!
+//! ```text
+//!   announced --> due --> room? --no--> pending: looked at again when an answer comes
+//!                          |
+//!                         yes --> lingers? --yes--> in the heap until then
+//!                                   |
+//!                                   no --> sealed
+//! ```
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ringmain_proto::Micros;
+
+use super::core::Core;
+use crate::lane::{Lane, SealRule, Sealing};
+
+/// How soon a lane is tried again whose lock somebody else held. An append takes far less, unless its thread was
+/// taken off the processor.
+pub(super) const BUSY_RETRY_US: u64 = 50;
+
+/// How often lanes without room are looked through for records whose deadline comes close.
+const SWEEP_US: u64 = 20_000;
+
+/// A lane as its shard knows it.
+pub(super) struct LaneEntry {
+    pub(super) lane: Arc<Lane>,
+    /// It has, or may have, an open batch that the shard is to take.
+    pub(super) is_pending: bool,
+    /// It is in `lanes_due`.
+    pub(super) is_due: bool,
+    /// It is in `lingering`, once: a later batch of the lane is found when the entry of an earlier one comes up.
+    pub(super) is_lingering: bool,
+}
+
+impl Core {
+    /// Makes a lane known and opens it on its connection.
+    pub(super) fn open_lane(&mut self, lane: &Arc<Lane>) {
+        let entry = &mut self.lanes[lane.place.index as usize];
+        if entry.is_some() {
+            return;
+        }
+        let client = &mut self.conns[lane.place.conn as usize].client;
+        client
+            .open_lane(lane.place.key, lane.config)
+            .expect("the engine numbers lanes densely and checks their settings");
+        *entry = Some(LaneEntry {
+            lane: Arc::clone(lane),
+            is_pending: false,
+            is_due: false,
+            is_lingering: false,
+        });
+    }
+
+    pub(super) fn take_announced(&mut self) {
+        while let Some(lane) = self.shared.announced.pop() {
+            self.open_lane(&lane);
+            self.set_pending(lane.place.index, true);
+            self.look_at_lane(lane.place.index);
+        }
+    }
+
+    /// Queues a lane to be looked at in this turn, if it may have an open batch.
+    pub(super) fn look_at_lane(&mut self, index: u32) {
+        if let Some(entry) = &mut self.lanes[index as usize]
+            && entry.is_pending
+            && !entry.is_due
+        {
+            entry.is_due = true;
+            self.lanes_due.push(index);
+        }
+    }
+
+    /// Queues all pending lanes of a connection: its session changed, or a pause is over.
+    pub(super) fn look_at_lanes_of(&mut self, conn: usize) {
+        if self.lanes_pending == 0 {
+            return;
+        }
+        for index in 0..self.lanes.len() {
+            if let Some(entry) = &self.lanes[index]
+                && entry.is_pending
+                && entry.lane.place.conn as usize == conn
+            {
+                self.look_at_lane(entry.lane.place.index);
+            }
+        }
+    }
+
+    /// Seals the open batches of lanes that have room.
+    pub(super) fn feed_lanes(&mut self, now: Micros) {
+        let hurried = self.shared.hurry.swap(false, Ordering::Relaxed);
+        if hurried {
+            while let Some(Reverse((_, index))) = self.lingering.pop() {
+                self.linger_over(index);
+            }
+        }
+        let mut due = std::mem::take(&mut self.lanes_due);
+        for index in due.drain(..) {
+            let entry = self.lanes[index as usize]
+                .as_mut()
+                .expect("only known lanes are due");
+            entry.is_due = false;
+            let (conn, key) = (entry.lane.place.conn as usize, entry.lane.place.key);
+            if self.conns[conn].client.lane_has_room(key) {
+                self.seal_lane(
+                    now,
+                    index,
+                    if hurried {
+                        SealRule::All
+                    } else {
+                        SealRule::Lingered
+                    },
+                );
+            } else {
+                self.watch_deadlines(now);
+            }
+        }
+        self.lanes_due = due;
+    }
+
+    fn seal_lane(&mut self, now: Micros, index: u32, rule: SealRule) {
+        let entry = self.lanes[index as usize]
+            .as_mut()
+            .expect("only known lanes are sealed");
+        match entry.lane.try_seal(now, rule) {
+            Sealing::Sealed | Sealing::Empty => self.set_pending(index, false),
+            Sealing::Busy => self.lanes_busy.push(index),
+            Sealing::NotDue(at) => {
+                if rule == SealRule::Lingered && !entry.is_lingering {
+                    entry.is_lingering = true;
+                    self.lingering.push(Reverse((at, index)));
+                }
+            }
+        }
+    }
+
+    fn linger_over(&mut self, index: u32) {
+        self.lanes[index as usize]
+            .as_mut()
+            .expect("only known lanes linger")
+            .is_lingering = false;
+        self.look_at_lane(index);
+    }
+
+    pub(super) fn run_lane_timers(&mut self, now: Micros) {
+        while let Some(Reverse((at, index))) = self.lingering.peek().copied()
+            && at <= now
+        {
+            self.lingering.pop();
+            self.linger_over(index);
+        }
+        let mut busy = std::mem::take(&mut self.lanes_busy);
+        for index in busy.drain(..) {
+            self.look_at_lane(index);
+        }
+        self.lanes_busy = busy;
+        if self.sweep_at <= now {
+            self.sweep(now);
+        }
+    }
+
+    /// Takes open batches whose first record is about to run out of time, room or not: the protocol client answers
+    /// them at their deadline.
+    fn sweep(&mut self, now: Micros) {
+        self.sweep_at = Micros::MAX;
+        if self.lanes_pending == 0 {
+            return;
+        }
+        let expiring = SealRule::Expiring(now.after(2 * SWEEP_US));
+        for index in 0..self.lanes.len() {
+            if let Some(entry) = &self.lanes[index]
+                && entry.is_pending
+            {
+                self.seal_lane(now, entry.lane.place.index, expiring);
+            }
+        }
+        self.watch_deadlines(now);
+    }
+
+    fn watch_deadlines(&mut self, now: Micros) {
+        if self.lanes_pending > 0 {
+            self.sweep_at = self.sweep_at.min(now.after(SWEEP_US));
+        }
+    }
+
+    /// Seals everything, before the end.
+    pub(super) fn seal_all_lanes(&mut self, now: Micros) {
+        self.take_announced();
+        for index in 0..self.lanes.len() {
+            if let Some(entry) = &self.lanes[index] {
+                self.seal_lane(now, entry.lane.place.index, SealRule::All);
+            }
+        }
+    }
+
+    fn set_pending(&mut self, index: u32, is_pending: bool) {
+        let entry = self.lanes[index as usize]
+            .as_mut()
+            .expect("only known lanes are pending");
+        if entry.is_pending != is_pending {
+            entry.is_pending = is_pending;
+            if is_pending {
+                self.lanes_pending += 1;
+            } else {
+                self.lanes_pending -= 1;
+            }
+        }
+    }
+}

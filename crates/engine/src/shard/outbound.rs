@@ -1,0 +1,207 @@
+//! From the protocol's decisions to the kernel: connects, closes, frames.
+//!
+//! A frame is a 256-byte header from the slab, stamped here and now, and a body that is not touched. All frames that
+//! may go are put into one vectored write; a connection has one write in flight at a time.
+
+use bytes::Bytes;
+use ringmain_proto::{BatchKey, CallKey, ConnectionAction, Micros, Transmit};
+use ringmain_wire::batch::GatherPiece;
+use ringmain_wire::header::HEADER_BYTES;
+use ringmain_wire::{CommandCode, Operation, RequestHeader};
+
+use super::core::{Core, InFlight};
+use crate::batch::Body;
+use crate::limits;
+use crate::memory::SlotToken;
+use crate::transport::{Gather, Transport};
+
+impl Core {
+    /// Carries out what the client of a connection wants done.
+    pub(super) fn drive_connection(
+        &mut self,
+        now: Micros,
+        index: usize,
+        transport: &mut Transport,
+    ) {
+        let conn = &mut self.conns[index];
+        if conn.take_close_wanted() {
+            transport.close(conn.index);
+        }
+        while let Some(action) = conn.client.poll_connection(now) {
+            match action {
+                ConnectionAction::Connect => {
+                    let address = conn.take_address();
+                    tracing::debug!(connection = index, %address, "connecting");
+                    conn.is_open = true;
+                    transport.connect(conn.index, address, &conn.socket_options);
+                }
+                ConnectionAction::Disconnect => transport.close(conn.index),
+            }
+        }
+        self.transmit(now, index, transport);
+    }
+
+    fn transmit(&mut self, now: Micros, index: usize, transport: &mut Transport) {
+        let conn = &mut self.conns[index];
+        if !conn.is_open {
+            return;
+        }
+        let Some(mut gather) = transport.gather(conn.index) else {
+            return;
+        };
+        debug_assert!(conn.writing.is_empty(), "one write at a time");
+        while gather.room_pieces() >= limits::FRAME_PIECES_MAX
+            && gather.bytes() < limits::WRITE_BYTES_MAX
+        {
+            let Some(transmit) = conn.client.poll_transmit(now) else {
+                break;
+            };
+            conn.writing.push(transmit.frame());
+            let client = conn.client.client();
+            match transmit {
+                Transmit::Batch {
+                    key,
+                    request,
+                    session,
+                    ..
+                } => {
+                    let BatchKey(key) = key;
+                    let in_flight = self.batches[key as usize]
+                        .as_mut()
+                        .expect("a submitted batch is in the table");
+                    let header = &mut self.headers[key as usize];
+                    push_batch(
+                        &mut gather,
+                        header,
+                        in_flight,
+                        now,
+                        (client, session, request),
+                    );
+                }
+                Transmit::Call {
+                    key,
+                    operation,
+                    code,
+                    request,
+                    session,
+                    ..
+                } => {
+                    let CallKey(key) = key;
+                    let slot = &mut conn.calls[key as usize];
+                    let body = slot
+                        .cell
+                        .as_ref()
+                        .expect("a submitted call is in the table")
+                        .body();
+                    let built = call_header(operation, code, client, session, request, &body);
+                    push_frame(&mut gather, &mut slot.header, &built, body);
+                }
+                Transmit::Login => {
+                    let body = conn.login_body.clone();
+                    let built = RequestHeader::register(client, &body);
+                    push_frame(&mut gather, &mut conn.session_header, &legal(built), body);
+                }
+                Transmit::Ping { request, session } => {
+                    let built = RequestHeader::non_replicated(
+                        CommandCode::PING,
+                        client,
+                        session,
+                        request,
+                        0,
+                    );
+                    push_frame(
+                        &mut gather,
+                        &mut conn.ping_header,
+                        &legal(built),
+                        Bytes::new(),
+                    );
+                }
+                Transmit::Logout { request, session } => {
+                    let built = RequestHeader::logout(client, session, request);
+                    push_frame(
+                        &mut gather,
+                        &mut conn.session_header,
+                        &legal(built),
+                        Bytes::new(),
+                    );
+                }
+            }
+        }
+        if !conn.writing.is_empty() {
+            gather.submit();
+        }
+    }
+}
+
+/// Numbers of a request header: client, session, request.
+type Numbers = (u128, u64, u64);
+
+fn push_batch(
+    gather: &mut Gather<'_>,
+    header: &mut SlotToken,
+    in_flight: &mut InFlight,
+    now: Micros,
+    (client, session, request): Numbers,
+) {
+    let body = &in_flight.batch.body;
+    let built = RequestHeader::partition(
+        Operation::SendMessages,
+        client,
+        session,
+        request,
+        body.body_bytes(),
+    );
+    stamp(header, &legal(built));
+    gather.push_slot(header, 0..HEADER_BYTES);
+    match body {
+        Body::Copied { slot, body_bytes } => gather.push_slot(slot, 0..*body_bytes),
+        Body::Gathered {
+            sealed, payloads, ..
+        } => {
+            for piece in sealed.pieces() {
+                match piece {
+                    GatherPiece::Own(range) => gather.push_slot(&sealed.buf, range),
+                    GatherPiece::Payload { index, .. } => {
+                        gather.push_bytes(payloads[index as usize].clone())
+                    }
+                }
+            }
+        }
+    }
+    if in_flight.transmitted_at == Micros::ZERO {
+        in_flight.transmitted_at = now;
+        in_flight.request = request;
+    }
+}
+
+fn push_frame(gather: &mut Gather<'_>, header: &mut SlotToken, built: &RequestHeader, body: Bytes) {
+    stamp(header, built);
+    gather.push_slot(header, 0..HEADER_BYTES);
+    gather.push_bytes(body);
+}
+
+fn call_header(
+    operation: Operation,
+    code: CommandCode,
+    client: u128,
+    session: u64,
+    request: u64,
+    body: &Bytes,
+) -> RequestHeader {
+    legal(match operation {
+        Operation::NonReplicated => {
+            RequestHeader::non_replicated(code, client, session, request, body.len())
+        }
+        operation => RequestHeader::metadata(operation, client, session, request, body),
+    })
+}
+
+/// Writes a header into its slab entry.
+fn stamp(header: &mut SlotToken, built: &RequestHeader) {
+    header.as_mut()[..HEADER_BYTES].copy_from_slice(built.as_bytes());
+}
+
+/// The protocol client gives legal numbers, and bodies were measured when they were accepted.
+fn legal(built: Result<RequestHeader, ringmain_wire::header::HeaderError>) -> RequestHeader {
+    built.unwrap_or_else(|error| panic!("a header that breaks the protocol's rules: {error}"))
+}

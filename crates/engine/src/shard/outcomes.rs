@@ -1,0 +1,174 @@
+//! Answers: receipts told, accounts kept, memory given back.
+//!
+//! The protocol gives an outcome only when no write of its frame is in flight, so everything of the batch is free
+//! here.
+
+use bytes::Bytes;
+use ringmain_proto::{BatchKey, CallKey, Micros, NotSent, Outcome, Receipt};
+use ringmain_wire::batch::{GatherPiece, Integrity};
+use ringmain_wire::{ErrorCode, SendMessagesRef};
+
+use super::core::{Core, InFlight, login_refused};
+use crate::batch::{Body, SealedBatch};
+use crate::outcome::NotSentReason;
+use crate::receipt::BatchOutcome;
+use crate::record::Record;
+use crate::stats::BatchTimes;
+
+impl Core {
+    /// Resolves everything that has an outcome. False when there was nothing.
+    pub(super) fn resolve_outcomes(&mut self, now: Micros) -> bool {
+        let mut any = false;
+        for index in 0..self.conns.len() {
+            while let Some(outcome) = self.conns[index].client.poll_outcome() {
+                any = true;
+                match outcome {
+                    Outcome::Batch { key, receipt, .. } => self.resolve_batch(now, key, receipt),
+                    Outcome::Call {
+                        key: CallKey(key),
+                        answer,
+                    } => {
+                        let cell = self.conns[index].calls[key as usize].cell.take();
+                        self.finish_call(now, cell.expect("a call has one outcome"), answer);
+                    }
+                }
+            }
+        }
+        any
+    }
+
+    fn resolve_batch(&mut self, now: Micros, BatchKey(key): BatchKey, receipt: Receipt) {
+        let in_flight = self.batches[key as usize]
+            .take()
+            .expect("a batch has one outcome");
+        let lane = &in_flight.batch.lane;
+        let partition = lane.partition;
+        self.shared.stats.requests.add(1);
+        let outcome = match receipt {
+            Receipt::Stored {
+                partition_id,
+                base_offset,
+            } => BatchOutcome::Stored {
+                partition: partition_id,
+                base_offset,
+            },
+            Receipt::StoredOffsetUnknown => BatchOutcome::StoredOffsetUnknown { partition },
+            Receipt::Rejected { code } => {
+                if is_missing(code) {
+                    lane.topic.mark_stale();
+                }
+                BatchOutcome::Rejected { code }
+            }
+            Receipt::NotSent { reason } => BatchOutcome::NotSent {
+                reason: not_sent(reason),
+            },
+            Receipt::Unknown { request } => BatchOutcome::Unknown { request },
+        };
+        self.look_at_lane(lane.place.index);
+        self.note_times(now, &in_flight);
+        self.finish_batch(in_flight.batch, outcome);
+    }
+
+    fn note_times(&mut self, now: Micros, in_flight: &InFlight) {
+        if in_flight.written_at == Micros::ZERO {
+            return;
+        }
+        self.samples.push(&BatchTimes {
+            opened_at: in_flight.batch.opened_at,
+            sealed_at: in_flight.batch.sealed_at,
+            transmitted_at: in_flight.transmitted_at,
+            written_at: in_flight.written_at,
+            resolved_at: now,
+        });
+    }
+
+    /// Tells the receipts and gives the memory back. The only end of a batch.
+    pub(super) fn finish_batch(&mut self, batch: SealedBatch, outcome: BatchOutcome) {
+        if let Some(purge) = &self.purge
+            && purge.hand_back
+            && outcome
+                == (BatchOutcome::NotSent {
+                    reason: NotSentReason::Purged,
+                })
+        {
+            let records = records_of(&batch);
+            let mut taken = purge
+                .taken
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            taken.extend(
+                records
+                    .into_iter()
+                    .map(|record| (batch.lane.partition, record)),
+            );
+        }
+        let stats = &self.shared.stats;
+        stats.records.add(u64::from(batch.records));
+        stats.payload_bytes.add(batch.payload_bytes);
+        stats.count_outcome(&outcome, batch.records);
+        batch.ledger.resolve(&outcome, batch.records);
+        // Memory first: whoever is woken by a receipt finds room.
+        match batch.body {
+            Body::Copied { slot, .. } => self.shared.slots().put(slot),
+            Body::Gathered {
+                sealed,
+                payloads,
+                credit_bytes,
+            } => {
+                self.shared.slots().put(sealed.buf);
+                self.shared.keep_payload_list(payloads);
+                self.shared.credit().put(credit_bytes);
+            }
+        }
+        batch.cell.resolve(outcome, &mut self.waiters);
+    }
+}
+
+/// Codes that say that the stream, the topic or the partition does not exist.
+fn is_missing(code: ErrorCode) -> bool {
+    matches!(code.get(), 20 | 1009 | 1010 | 2010 | 2011 | 3007)
+}
+
+fn not_sent(reason: NotSent) -> NotSentReason {
+    match reason {
+        NotSent::Deadline => NotSentReason::DeadlineOver,
+        NotSent::Refused => NotSentReason::NotAdmitted,
+        NotSent::Purged => NotSentReason::Purged,
+        NotSent::Failed(fatal) => login_refused(fatal),
+        NotSent::NumbersExhausted => NotSentReason::Closed,
+    }
+}
+
+/// The records of a batch that was never sent. Cold: copies every payload.
+fn records_of(batch: &SealedBatch) -> Vec<Record> {
+    let mut whole = Vec::new();
+    let body = match &batch.body {
+        Body::Copied { slot, body_bytes } => &slot.as_ref()[..*body_bytes],
+        Body::Gathered {
+            sealed, payloads, ..
+        } => {
+            for piece in sealed.pieces() {
+                match piece {
+                    GatherPiece::Own(range) => whole.extend_from_slice(&sealed.buf.as_ref()[range]),
+                    GatherPiece::Payload { index, .. } => {
+                        whole.extend_from_slice(&payloads[index as usize])
+                    }
+                }
+            }
+            &whole
+        }
+    };
+    let sent = SendMessagesRef::decode(body).expect("our own address");
+    let reader = sent.batch(Integrity::Layout).expect("our own batch");
+    reader
+        .messages()
+        .map(|message| Record {
+            payload: Bytes::copy_from_slice(message.payload()),
+            key: None,
+            user_headers: (!message.user_headers_bytes().is_empty())
+                .then(|| Bytes::copy_from_slice(message.user_headers_bytes())),
+            id: Some(message.id()),
+            timestamp_us: Some(message.timestamp_us()),
+        })
+        .collect()
+}

@@ -1,0 +1,160 @@
+//! The loop of a shard, and its end.
+//!
+//! ```text
+//!   wait (flush, sleep, completions) -> events -> advance -> statistics -> wait ...
+//! ```
+//!
+//! The end, orderly or not, leaves no record without an answer: what the protocol has not decided by then resolves as
+//! `NotSent` when it never left and as `Unknown` otherwise.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use ringmain_proto::Micros;
+
+use super::core::Core;
+use super::{Command, ShardShared};
+use crate::error::CallError;
+use crate::outcome::NotSentReason;
+use crate::receipt::BatchOutcome;
+use crate::ring::RingError;
+use crate::transport::Transport;
+
+/// How often counters are published while the shard is busy. An idle shard publishes before it sleeps.
+const PUBLISH_US: u64 = 10_000;
+
+/// Runs until the engine closes the shard, or its ring or its code fails.
+pub(super) fn run(mut core: Core, mut transport: Transport) {
+    let shared = Arc::clone(&core.shared);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        turn_until_finished(&mut core, &mut transport)
+    }));
+    match &outcome {
+        Ok(Ok(())) => tracing::debug!("shard closed"),
+        Ok(Err(error)) => tracing::error!(%error, "the shard's ring failed; nothing more is sent"),
+        Err(_) => tracing::error!(
+            "the shard's thread panicked, which is a defect of ringmain; nothing more is sent"
+        ),
+    }
+    let is_orderly = matches!(outcome, Ok(Ok(())));
+    // Whatever is left is answered even if answering panics once more.
+    if catch_unwind(AssertUnwindSafe(|| end(&mut core))).is_err() {
+        tracing::error!("the shard's thread panicked while ending");
+    }
+    publish(&mut core, &transport);
+    if is_orderly {
+        give_back_headers(core, &transport);
+    }
+    drop(transport);
+    shared.slots().close();
+    shared.end.set();
+}
+
+fn turn_until_finished(core: &mut Core, transport: &mut Transport) -> Result<(), RingError> {
+    let mut published_at = Micros::ZERO;
+    loop {
+        let now = core.shared.now();
+        core.advance(now, transport);
+        if core.has_finished() {
+            return Ok(());
+        }
+        let timeout_us = core.next_deadline(now).since(now);
+        if timeout_us > PUBLISH_US || now.since(published_at) > PUBLISH_US {
+            published_at = now;
+            publish(core, transport);
+        }
+        transport.wait(Some(Duration::from_micros(timeout_us.min(WAIT_US_MAX))))?;
+        let now = core.shared.now();
+        core.shared.stats.turns.add(1);
+        while let Some(event) = transport.next_event() {
+            core.handle_event(now, event);
+        }
+    }
+}
+
+/// The longest sleep: nothing depends on it, it only keeps the arithmetic of timeouts in range.
+const WAIT_US_MAX: u64 = 3_600_000_000;
+
+fn publish(core: &mut Core, transport: &Transport) {
+    let clients = core.conns.iter().map(|conn| conn.client.stats());
+    core.shared.stats.publish(
+        &transport.stats(),
+        &transport.info(),
+        clients,
+        &mut core.samples,
+    );
+}
+
+/// Answers everything that has no answer yet, and refuses whatever comes later.
+fn end(core: &mut Core) {
+    let shared = Arc::clone(&core.shared);
+    shared.ended.store(true, Ordering::SeqCst);
+    // Every append that did not see the end holds its lane's lock or is in the sealed queue.
+    let lanes = std::mem::take(&mut *shared.lanes.lock().unwrap_or_else(PoisonError::into_inner));
+    for lane in &lanes {
+        lane.seal_for_flush(&mut Vec::new());
+    }
+    let closed = BatchOutcome::NotSent {
+        reason: NotSentReason::Closed,
+    };
+    while let Some(batch) = shared.sealed.pop() {
+        core.finish_batch(batch, closed);
+    }
+    for index in 0..core.batches.len() {
+        if let Some(in_flight) = core.batches[index].take() {
+            // The kernel may still read this memory when the ring failed: tell the receipts, keep the memory.
+            let outcome = if in_flight.request == 0 {
+                closed
+            } else {
+                BatchOutcome::Unknown {
+                    request: in_flight.request,
+                }
+            };
+            in_flight
+                .batch
+                .ledger
+                .resolve(&outcome, in_flight.batch.records);
+            in_flight.batch.cell.resolve(outcome, &mut core.waiters);
+        }
+    }
+    while shared.announced.pop().is_some() {}
+    end_calls(core, &shared);
+    for index in 0..core.conns.len() {
+        shared
+            .sessions
+            .update(index, |status| status.is_active = false);
+    }
+}
+
+fn end_calls(core: &mut Core, shared: &ShardShared) {
+    for conn in &mut core.conns {
+        for slot in &mut conn.calls {
+            if let Some(cell) = slot.cell.take() {
+                cell.finish(Err(CallError::Closed));
+            }
+        }
+    }
+    for command in shared.commands().drain(..) {
+        match command {
+            Command::Call(cell) => cell.finish(Err(CallError::Closed)),
+            Command::Purge(request) => request.done.set(),
+            Command::Watch { .. } | Command::Close { .. } => {}
+        }
+    }
+}
+
+/// After an orderly end nothing is in flight: every block is free again, and that is asserted.
+fn give_back_headers(core: Core, transport: &Transport) {
+    let arena = transport.arena();
+    for header in core.headers {
+        arena.headers().release(header);
+    }
+    for conn in core.conns {
+        for header in conn.into_headers() {
+            arena.headers().release(header);
+        }
+    }
+    arena.headers().assert_all_free();
+}

@@ -1,0 +1,173 @@
+//! Starting a shard: its memory, its thread, its ring, its connections.
+//!
+//! The arena is mapped by the thread that builds the engine, so that it is shared from the start; the ring is made on
+//! the shard's own thread, because the kernel binds it to that thread. `start` returns when the ring stands or the
+//! kernel has refused.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use bytes::Bytes;
+use ringmain_proto::{Client, Config};
+
+use super::ShardShared;
+use super::connection::{Connection, ConnectionHeaders};
+use super::core::Core;
+use super::run::run;
+use crate::error::BuildError;
+use crate::gate::{Gate, Units};
+use crate::limits;
+use crate::memory::{Arena, ArenaConfig, SlotToken};
+use crate::transport::{ConnIndex, SocketOptions, Transport, TransportConfig};
+
+/// All that a shard needs to know.
+pub(crate) struct ShardConfig {
+    pub(crate) index: u16,
+    /// The core to pin to.
+    pub(crate) core: Option<usize>,
+    pub(crate) slots: u32,
+    pub(crate) slot_bytes: u32,
+    pub(crate) huge_pages: bool,
+    /// One for each connection: client id, seed, timeouts, tables.
+    pub(crate) clients: Vec<Config>,
+    pub(crate) lanes_max: u32,
+    pub(crate) addresses: Arc<[SocketAddr]>,
+    pub(crate) login_body: Bytes,
+    pub(crate) socket_options: SocketOptions,
+    pub(crate) transport: TransportConfig,
+}
+
+/// What all shards of an engine share.
+pub(crate) struct ShardStart {
+    pub(crate) epoch: Instant,
+    pub(crate) credit: Arc<Gate<Units>>,
+}
+
+/// A running shard.
+pub(crate) struct ShardThread {
+    pub(crate) shared: Arc<ShardShared>,
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) thread: JoinHandle<()>,
+}
+
+impl ShardConfig {
+    /// The shard's memory.
+    ///
+    /// ```text
+    ///   slots                        slots * slot_bytes
+    ///   header of each slot's batch  slots * 256
+    ///   headers of each connection   2 * 256 (session, heartbeat) and calls_max * 256
+    ///   receive buffers              RECV_BUFFERS_MIN or two a connection, 16 KiB each
+    /// ```
+    fn arena(&self) -> ArenaConfig {
+        let conns = u32::try_from(self.clients.len()).expect("few connections");
+        let call_headers: u32 = self.clients.iter().map(|client| client.calls_max).sum();
+        ArenaConfig {
+            slot_bytes: self.slot_bytes,
+            slots: self.slots,
+            headers: self.slots + 2 * conns + call_headers,
+            recv_buffer_bytes: limits::RECV_BUFFER_BYTES,
+            recv_buffers: (2 * conns)
+                .max(limits::RECV_BUFFERS_MIN)
+                .next_power_of_two(),
+            huge_pages: self.huge_pages,
+        }
+    }
+}
+
+/// Starts a shard and waits until its ring stands.
+///
+/// # Errors
+/// [`BuildError::Setup`]: the kernel refused the memory, the thread or the ring.
+pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThread, BuildError> {
+    let arena = Arc::new(
+        Arena::new(&config.arena()).map_err(|error| BuildError::Setup(error.to_string()))?,
+    );
+    let (sender, receiver) = mpsc::channel();
+    let (epoch, credit) = (with.epoch, Arc::clone(&with.credit));
+    let thread_arena = Arc::clone(&arena);
+    let thread = std::thread::Builder::new()
+        .name(format!("ringmain-shard-{}", config.index))
+        .spawn(move || {
+            pin(&config);
+            let transport = match Transport::new(&config.transport, Arc::clone(&thread_arena)) {
+                Ok(transport) => transport,
+                Err(error) => {
+                    // The receiver waits for exactly one message.
+                    drop(sender.send(Err(BuildError::Setup(error.to_string()))));
+                    return;
+                }
+            };
+            let shared = Arc::new(ShardShared::new(
+                epoch,
+                transport.wake_handle(),
+                &thread_arena,
+                credit,
+                config.lanes_max,
+                config.clients.len(),
+            ));
+            let core = make_core(config, Arc::clone(&shared), &thread_arena);
+            drop(sender.send(Ok(shared)));
+            run(core, transport);
+        })
+        .map_err(|error| {
+            BuildError::Setup(format!(
+                "no thread for a shard: {error}; raise the limit of processes (ulimit -u)"
+            ))
+        })?;
+    let shared = receiver.recv().unwrap_or_else(|_| {
+        Err(BuildError::Setup(
+            "the shard's thread ended while starting".to_owned(),
+        ))
+    })?;
+    Ok(ShardThread {
+        shared,
+        arena,
+        thread,
+    })
+}
+
+fn pin(config: &ShardConfig) {
+    if let Some(core) = config.core
+        && !core_affinity::set_for_current(core_affinity::CoreId { id: core })
+    {
+        tracing::warn!(
+            shard = config.index,
+            core,
+            "cannot pin the shard's thread to this core; it runs unpinned"
+        );
+    }
+}
+
+fn make_core(config: ShardConfig, shared: Arc<ShardShared>, arena: &Arena) -> Core {
+    let take = || {
+        arena
+            .headers()
+            .acquire()
+            .expect("the slab is sized by the sum of its owners")
+    };
+    let headers: Vec<SlotToken> = (0..config.slots).map(|_| take()).collect();
+    let conns = config
+        .clients
+        .iter()
+        .enumerate()
+        .map(|(index, client)| {
+            let headers = ConnectionHeaders {
+                session: take(),
+                ping: take(),
+                calls: (0..client.calls_max).map(|_| take()).collect(),
+            };
+            Connection::new(
+                ConnIndex(u16::try_from(index).expect("few connections")),
+                Client::new(*client).expect("the builder checks the settings"),
+                config.login_body.clone(),
+                Arc::clone(&config.addresses),
+                config.socket_options,
+                headers,
+            )
+        })
+        .collect();
+    Core::new(shared, conns, headers, config.lanes_max)
+}
