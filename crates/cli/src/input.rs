@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use crate::exit::Failure;
+use crate::server::looks_like_url;
 
 /// Bytes of one block. Large enough that a block's overhead (two channel operations) vanishes beside cutting it into
 /// lines, small enough to stay in the second-level cache until its lines are sent.
@@ -84,11 +85,11 @@ impl Blocks {
         let (source, reader): (Source, Box<dyn Read + Send>) = match file {
             Some(path) if path != Path::new("-") => {
                 // The likely slip, and the message about a missing file would show the password.
-                if path.to_string_lossy().contains("://") && !path.exists() {
+                if looks_like_url(&path.to_string_lossy()) && !path.exists() {
                     return Err(Failure::FileIsUrl);
                 }
                 let source = Source::File(path.to_path_buf());
-                let reader = File::open(path).map_err(|error| failed(&source, error))?;
+                let reader = open(path).map_err(|error| failed(&source, error))?;
                 (source, Box::new(reader))
             }
             _ => (Source::StandardInput, Box::new(io::stdin())),
@@ -133,6 +134,15 @@ impl Blocks {
         // When the reader has ended there is nobody to take it, and nothing to read.
         let _ = self.spare.try_send(block.buffer);
     }
+}
+
+/// A folder can be opened and not be read; it is refused here, before anything is sent.
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    Ok(file)
 }
 
 fn failed(source: &Source, error: io::Error) -> Failure {

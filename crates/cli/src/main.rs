@@ -31,6 +31,7 @@ use clap::Parser;
 
 use crate::args::{Cli, Command};
 use crate::exit::{Code, Failure};
+use crate::server::looks_like_url;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -73,9 +74,9 @@ fn usage(error: &clap::Error) -> ExitCode {
 /// like a URL, or the part of it after the `=`, out of `text`.
 fn without_urls(text: &str, arguments: impl Iterator<Item = String>) -> String {
     let mut text = text.to_owned();
-    for argument in arguments.filter(|argument| argument.contains("://")) {
+    for argument in arguments.filter(|argument| looks_like_url(argument)) {
         let url = match argument.split_once('=') {
-            Some((name, url)) if !name.contains("://") => url,
+            Some((name, url)) if !looks_like_url(name) => url,
             _ => &argument,
         };
         text = text.replace(url, "<URL>");
@@ -93,7 +94,7 @@ mod tests {
             let text = format!("unexpected argument '{argument}' found");
             without_urls(&text, ["dump".to_owned(), argument.to_owned()].into_iter())
         };
-        for argument in ["iggy://u:secret@h:1", "iggy://u:secret@h:1?nodelay=true"] {
+        for argument in ["iggy://u:secret@h:1?nodelay=true", "iggy://h:1", "u:secret@h:1"] {
             assert_eq!(hidden(argument), "unexpected argument '<URL>' found");
         }
         let named = hidden("--sever=iggy://u:secret@h:1?a=b");

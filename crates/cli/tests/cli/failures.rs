@@ -1,0 +1,209 @@
+//! Every way in which a command fails for a reason outside of it: one sentence, the documented exit code, no password.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::{Broker, Ended, Process, refused_address, ringmain, run};
+
+const SECRET: &str = "s3cr3t-p4ss";
+
+/// The command failed with `code` and one sentence that contains `words`.
+fn failed(ended: &Ended, code: i32, words: &str) {
+    assert_eq!(ended.code, code, "{}", ended.err);
+    let sentence = ended.err.lines().last().expect("a message");
+    assert!(sentence.starts_with("ringmain: "), "{sentence}");
+    assert!(sentence.contains(words), "{sentence}");
+    assert!(!ended.err.contains("panicked"), "{}", ended.err);
+    assert!(!ended.err.contains(SECRET), "{}", ended.err);
+}
+
+fn send(server: &str) -> Command {
+    ringmain(&[
+        "send",
+        "--server",
+        server,
+        "--stream",
+        "s",
+        "--topic",
+        "t",
+        "--timeout",
+        "3",
+    ])
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("missing");
+    for path in [missing.as_path(), folder.path()] {
+        let path = path.to_str().expect("UTF-8");
+        let ended = run(
+            ringmain(&["send", "--stream", "s", "--topic", "t", path]),
+            b"",
+        );
+        failed(&ended, 3, path);
+    }
+    let mut command = send("iggy://iggy@127.0.0.1:1");
+    command.arg("--password-file").arg(&missing);
+    failed(&run(command, b""), 3, "password file");
+}
+
+#[test]
+fn arguments_that_make_no_sense() {
+    let broker = Broker::start();
+    for arguments in [
+        &["send", "--partition", "0", "--key-field", "1"][..],
+        &["send", "--partitions", "2"],
+        &["send", "--key-delimiter", ","],
+        &["dump", "--offset"],
+    ] {
+        let ended = broker.run(arguments, b"");
+        assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.err);
+    }
+    let ended = run(ringmain(&["dump", "--stream", "s", "--topic", "t"]), b"");
+    failed(&ended, 2, "--server");
+    let long = "x".repeat(256);
+    let ended = broker.run(&["send", "--create"], b"");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let mut command = ringmain(&["send", "--stream", &long, "--topic", "t", "--create"]);
+    command.env("RINGMAIN_SERVER", broker.url());
+    failed(&run(command, b""), 2, "256 bytes");
+}
+
+#[test]
+fn server_urls_that_cannot_be_used() {
+    for (options, words) in [
+        ("?colour=red", "unknown option 'colour'"),
+        ("?tls=true", "TLS"),
+        ("?nodelay=perhaps", "true or false"),
+        ("0", "port"),
+    ] {
+        let url = format!("iggy://iggy:{SECRET}@127.0.0.1:8090{options}");
+        failed(&run(send(&url), b""), 2, words);
+    }
+    for url in [
+        format!("iggy://iggy:{SECRET}@h@127.0.0.1:1"),
+        format!("iggy://iggy:{SECRET}"),
+        format!("iggy+quic://iggy:{SECRET}@127.0.0.1:1"),
+        format!("iggy:{SECRET}@127.0.0.1:1"),
+    ] {
+        failed(&run(send(&url), b""), 2, "server URL");
+        let mut command = ringmain(&["dump", "--stream", "s", "--topic", "t"]);
+        command.env("RINGMAIN_SERVER", &url);
+        failed(&run(command, b""), 2, "server URL");
+        for misplaced in [
+            &["dump", &url][..],
+            &["send", "--stream", "s", "--topic", "t", &url],
+        ] {
+            let ended = run(ringmain(misplaced), b"");
+            assert_eq!(ended.code, 2);
+            assert!(!ended.err.contains(SECRET), "{}", ended.err);
+        }
+    }
+}
+
+#[test]
+fn nobody_listens_at_the_address() {
+    let address = refused_address();
+    let url = format!("iggy://iggy:{SECRET}@{address}");
+    failed(&run(send(&url), b"a\n"), 4, &address);
+    let mut command = ringmain(&["dump", "--stream", "s", "--topic", "t"]);
+    command.env("RINGMAIN_SERVER", &url);
+    failed(&run(command, b""), 4, &address);
+}
+
+#[test]
+fn the_host_is_unknown() {
+    // A name that can have no address, however the machine resolves names: labels end at 63 bytes on the wire, and a
+    // resolver refuses it before it asks anybody.
+    let url = format!("iggy://iggy:{SECRET}@no-such-host.invalid:8090");
+    failed(&run(send(&url), b"a\n"), 4, "no-such-host.invalid");
+}
+
+#[test]
+fn the_login_is_refused() {
+    let broker = Broker::start();
+    for credentials in [
+        format!("iggy:{SECRET}"),
+        format!("nobody:{SECRET}"),
+        SECRET.to_owned(),
+    ] {
+        let url = format!("iggy://{credentials}@{}", broker.address);
+        failed(&run(send(&url), b"a\n"), 5, "login");
+    }
+}
+
+#[test]
+fn a_password_file_takes_the_place_of_the_password() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("password");
+    let url = format!("iggy://iggy@{}", broker.address);
+    let login = |password: &str| {
+        fs::write(&file, password).expect("a file");
+        let mut command = send(&url);
+        command.arg("--create").arg("--password-file").arg(&file);
+        run(command, b"a\n")
+    };
+    for right in ["iggy", "iggy\n", "iggy\r\n"] {
+        assert_eq!(login(right).code, 0, "{right:?}");
+    }
+    failed(&login(SECRET), 5, "login");
+    failed(&login(""), 2, "empty");
+}
+
+#[test]
+fn the_topic_or_the_partition_is_missing() {
+    let broker = Broker::start();
+    failed(&broker.run(&["send"], b"a\n"), 6, "--create");
+    failed(&broker.run(&["dump"], b""), 6, "s/t");
+    assert_eq!(broker.run(&["send", "--create"], b"").code, 0);
+    failed(
+        &broker.run(&["send", "--partition", "1"], b"a\n"),
+        6,
+        "partition 1",
+    );
+    failed(
+        &broker.run(&["dump", "--partition", "1"], b""),
+        6,
+        "partition 1",
+    );
+}
+
+#[test]
+fn lines_that_cannot_be_records() {
+    let broker = Broker::start();
+    let mut input = b"short\n".to_vec();
+    input.resize(64_000_000 + b"short\n".len() + 1, b'x');
+    let ended = broker.run(&["send", "--create"], &input);
+    failed(&ended, 7, "line 2 is longer than 64000000 bytes");
+    let out = String::from_utf8(ended.out).expect("UTF-8");
+    assert!(out.contains("accepted 1 = stored 1 "), "{out}");
+
+    let keyed = |input: &[u8]| broker.run(&["send", "--key-field", "2"], input);
+    failed(&keyed(b"a\tk\nb\n"), 7, "line 2 has no field 2");
+    failed(&keyed(b"a\t\n"), 7, "line 1 has a key of 0 bytes");
+    let long = ["a\t", &"k".repeat(256), "\n"].concat();
+    failed(&keyed(long.as_bytes()), 7, "line 1 has a key of 256 bytes");
+}
+
+#[test]
+fn the_server_goes_away_in_the_middle() {
+    let broker = Broker::start();
+    let mut process = Process::start(&mut broker.command(&["send", "--create", "--timeout", "2"]));
+    process.write(b"a\nb\n");
+    broker.wait_for(b"a\nb\n");
+    drop(broker);
+    process.write(b"c\n");
+    let ended = process.ended();
+    failed(&ended, 1, "line 3 is the first");
+    let out = String::from_utf8(ended.out).expect("UTF-8");
+    assert!(out.contains("accepted 3 = stored 2 "), "{out}");
+}
+
+#[test]
+fn the_address_of_the_broker_is_taken() {
+    let broker = Broker::start();
+    let ended = run(ringmain(&["broker", "--listen", &broker.address]), b"");
+    failed(&ended, 8, "--listen");
+}

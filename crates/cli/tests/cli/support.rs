@@ -1,0 +1,222 @@
+//! Runs the built `ringmain` as a user does: as a process, against a broker in another process on loopback.
+//!
+//! Nothing waits without end: a process that has not ended after [`PATIENCE`] is killed and fails the test.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longer than any of these processes takes on a busy machine, shorter than a test runner waits.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a process said and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Exit code.
+    pub(crate) code: i32,
+    /// Standard output.
+    pub(crate) out: Vec<u8>,
+    /// Standard error.
+    pub(crate) err: String,
+}
+
+/// The command `ringmain` with `arguments`, knowing no server but one among them.
+pub(crate) fn ringmain(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringmain"));
+    command
+        .args(arguments)
+        .env_remove("RINGMAIN_SERVER")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs `command` to its end with `input` on its standard input.
+pub(crate) fn run(mut command: Command, input: &[u8]) -> Ended {
+    let process = Process::start(&mut command);
+    process.feed(input).ended()
+}
+
+/// A process that was started and is fed.
+pub(crate) struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    out: Option<ChildStdout>,
+    err: Option<ChildStderr>,
+}
+
+impl Process {
+    /// Starts `command`, made by [`ringmain`].
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().expect("the built binary");
+        Process {
+            input: child.stdin.take(),
+            out: child.stdout.take(),
+            err: child.stderr.take(),
+            child,
+        }
+    }
+
+    /// Writes to its standard input, which stays open. A process that ended early does not read all of it.
+    pub(crate) fn write(&mut self, input: &[u8]) {
+        let stdin = self.input.as_mut().expect("open");
+        let _ = stdin.write_all(input).and_then(|()| stdin.flush());
+    }
+
+    /// Takes its standard output.
+    pub(crate) fn take_out(&mut self) -> ChildStdout {
+        self.out.take().expect("not taken before")
+    }
+
+    /// Asks it to end, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        let kill = format!("kill -INT {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status();
+        assert!(status.expect("a shell").success());
+    }
+
+    fn feed(mut self, input: &[u8]) -> Self {
+        let input = input.to_vec();
+        let mut stdin = self.input.take().expect("open");
+        // On a thread, because a process that writes before it has read everything would block both.
+        thread::spawn(move || {
+            let _ = stdin.write_all(&input);
+        });
+        self
+    }
+
+    /// Reads one line of its standard error.
+    pub(crate) fn read_err_line(&mut self) -> String {
+        let err = self.err.as_mut().expect("not taken before");
+        let mut line = Vec::new();
+        let mut byte = [0];
+        // Byte by byte, because a buffered reader would keep what follows.
+        while err.read(&mut byte).expect("a pipe") == 1 && byte != *b"\n" {
+            line.extend(byte);
+        }
+        String::from_utf8(line).expect("UTF-8")
+    }
+
+    /// Closes its standard input and waits for its end.
+    pub(crate) fn ended(mut self) -> Ended {
+        drop(self.input.take());
+        self.ended_with_input_open()
+    }
+
+    /// Waits for its end while its standard input stays open.
+    pub(crate) fn ended_with_input_open(mut self) -> Ended {
+        let out = reader(self.out.take());
+        let err = reader(self.err.take());
+        let status = wait(&mut self.child);
+        Ended {
+            code: status.code().expect("an exit code, not a signal"),
+            out: out.join().expect("a reader"),
+            err: String::from_utf8(err.join().expect("a reader")).expect("UTF-8"),
+        }
+    }
+}
+
+fn reader(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut from) = from {
+            from.read_to_end(&mut bytes).expect("a pipe");
+        }
+        bytes
+    })
+}
+
+/// Waits for the end of `child`, and kills it when it does not end.
+fn wait(child: &mut Child) -> ExitStatus {
+    let pid = child.id();
+    let (ended, watched) = mpsc::channel::<()>();
+    let watchdog = thread::spawn(move || {
+        let hangs = watched.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+        if hangs {
+            let _ = Command::new("sh")
+                .args(["-c", &format!("kill -KILL {pid}")])
+                .status();
+        }
+        hangs
+    });
+    let status = child.wait().expect("a child");
+    drop(ended);
+    assert!(!watchdog.join().expect("the watchdog"), "the process hangs");
+    status
+}
+
+/// `ringmain broker` on a free port, until dropped.
+pub(crate) struct Broker {
+    child: Child,
+    /// The address it printed.
+    pub(crate) address: String,
+}
+
+impl Broker {
+    /// Starts it and waits until it listens.
+    pub(crate) fn start() -> Self {
+        let mut command = ringmain(&["broker", "--listen", "127.0.0.1:0"]);
+        let mut child = command
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the built binary");
+        let mut address = String::new();
+        BufReader::new(child.stdout.take().expect("piped"))
+            .read_line(&mut address)
+            .expect("its address");
+        let address = address.trim_end().to_owned();
+        assert!(address.starts_with("127.0.0.1:"), "{address:?}");
+        Broker { child, address }
+    }
+
+    /// Its URL with the right password.
+    pub(crate) fn url(&self) -> String {
+        format!("iggy://iggy:iggy@{}", self.address)
+    }
+
+    /// Runs one command against it, on stream `s` and topic `t`.
+    pub(crate) fn run(&self, arguments: &[&str], input: &[u8]) -> Ended {
+        run(self.command(arguments), input)
+    }
+
+    /// Looks again and again until a dump of the topic is `wanted`. A look is a process of its own, so this is no
+    /// hurry for anybody.
+    pub(crate) fn wait_for(&self, wanted: &[u8]) {
+        let started = Instant::now();
+        loop {
+            let dumped = self.run(&["dump"], b"");
+            if dumped.code == 0 && dumped.out == wanted {
+                return;
+            }
+            // 6 is the topic that is not there yet.
+            assert!([0, 6].contains(&dumped.code), "{}", dumped.err);
+            assert!(started.elapsed() < PATIENCE, "{wanted:?} is never stored");
+        }
+    }
+
+    /// The command that [`Broker::run`] runs.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = ringmain(arguments);
+        command
+            .args(["--stream", "s", "--topic", "t"])
+            .env("RINGMAIN_SERVER", self.url());
+        command
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address where nobody listens.
+pub(crate) fn refused_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("bound").to_string()
+}
