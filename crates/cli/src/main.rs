@@ -94,7 +94,11 @@ mod tests {
             let text = format!("unexpected argument '{argument}' found");
             without_urls(&text, ["dump".to_owned(), argument.to_owned()].into_iter())
         };
-        for argument in ["iggy://u:secret@h:1?nodelay=true", "iggy://h:1", "u:secret@h:1"] {
+        for argument in [
+            "iggy://u:secret@h:1?nodelay=true",
+            "iggy://h:1",
+            "u:secret@h:1",
+        ] {
             assert_eq!(hidden(argument), "unexpected argument '<URL>' found");
         }
         let named = hidden("--sever=iggy://u:secret@h:1?a=b");

@@ -48,12 +48,7 @@ impl Server {
     ///
     /// # Errors
     /// Those of [`given`], and [`Failure::ServerMissing`] when none was.
-    pub(crate) /// Whether `text`, found where no server URL belongs, may be one all the same, so that no message may quote it.
-pub(crate) fn looks_like_url(text: &str) -> bool {
-    text.contains("://") || (text.contains('@') && text.contains(':'))
-}
-
-fn given(args: &ServerArgs) -> Result<Self, Failure> {
+    pub(crate) fn given(args: &ServerArgs) -> Result<Self, Failure> {
         let url = given(args)?.ok_or(Failure::ServerMissing)?;
         Ok(Server {
             url,
