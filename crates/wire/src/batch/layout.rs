@@ -215,8 +215,9 @@ pub(super) fn batch_checksum(header: &BatchHeader, checksums: impl Iterator<Item
     let mut end = PREAMBLE_BYTES;
     let mut running: Option<Checksum> = None;
     for checksum in checksums {
-        if end == gathered.len() {
-            running.get_or_insert_default().update(&gathered);
+        // The preamble is no multiple of 8, so the buffer's last bytes stay unused once it starts anew.
+        if end + 8 > gathered.len() {
+            running.get_or_insert_default().update(&gathered[..end]);
             end = 0;
         }
         gathered[end..end + 8].copy_from_slice(checksum.as_bytes());
