@@ -1,0 +1,388 @@
+//! How connections begin and end: refused, closed, reset, cut, given up, dropped.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::mpsc;
+
+use bytes::Bytes;
+use ringmain::transport::{ConnIndex, LostCause, SocketOptions, TransportConfig, WritePath};
+
+use super::support::*;
+
+const PATHS: [WritePath; 3] = [
+    WritePath::WritevFixed,
+    WritePath::SendMsg,
+    WritePath::SendZc,
+];
+
+/// More than any socket buffers hold.
+const MORE_THAN_BUFFERS: usize = 64 << 20;
+
+/// A port of loopback that nobody listens on.
+fn unused_addr() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+/// A listener that takes one connection at a time and never accepts: once it is full, connects hang.
+fn full_listener() -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // SAFETY: listen takes no memory of ours; on a listening socket it changes the length of the queue.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let addr = listener.local_addr().unwrap();
+    let filler = TcpStream::connect(addr).expect("a queue of length 0 takes one connection");
+    (listener, vec![filler])
+}
+
+#[test]
+fn a_refused_connect_says_so_and_frees_the_index() {
+    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+    for _ in 0..3 {
+        rig.seen.clear();
+        rig.transport
+            .connect(CONN, unused_addr(), &SocketOptions::default());
+        rig.drive_until_seen(Seen::ConnectFailed(CONN, LostCause::Refused));
+    }
+    assert_eq!(rig.finish().connect_failures, 3);
+}
+
+#[test]
+fn both_address_families_connect() {
+    for bind in ["127.0.0.1:0", "[::1]:0"] {
+        let Ok(listener) = TcpListener::bind(bind) else {
+            println!("skipped: this host has no {bind}");
+            continue;
+        };
+        let addr = listener.local_addr().unwrap();
+        let served = std::thread::spawn(move || read_to_end(listener.accept().unwrap().0));
+        let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+        rig.connect(CONN, addr, &SocketOptions::default());
+        rig.write_all(CONN, &[Piece::Bytes(Bytes::from_static(b"over"))]);
+        rig.transport.close(CONN);
+        rig.drive_until_closed(CONN);
+        assert_eq!(served.join().unwrap(), b"over");
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_connect_nobody_answers_ends_when_it_is_closed() {
+    let (listener, _filler) = full_listener();
+    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+    rig.transport.connect(
+        CONN,
+        listener.local_addr().unwrap(),
+        &SocketOptions::default(),
+    );
+    for _ in 0..3 {
+        rig.step(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(rig.seen, [], "still connecting");
+    rig.transport.close(CONN);
+    assert_eq!(rig.drive_until_closed(CONN), (LostCause::Local, None));
+    rig.finish();
+}
+
+#[test]
+fn a_connect_nobody_answers_times_out_by_itself() {
+    let (listener, _filler) = full_listener();
+    let options = SocketOptions {
+        user_timeout: Some(std::time::Duration::from_millis(500)),
+        ..SocketOptions::default()
+    };
+    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+    rig.transport
+        .connect(CONN, listener.local_addr().unwrap(), &options);
+    rig.drive_until_seen(Seen::ConnectFailed(CONN, LostCause::TimedOut));
+    rig.finish();
+}
+
+#[test]
+fn a_peer_that_closes_is_reported_after_its_last_bytes() {
+    let (addr, served) = peer(|mut stream| stream.write_all(&pattern(4, 100_000)).unwrap());
+    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+    rig.connect(CONN, addr, &SocketOptions::default());
+    assert_eq!(rig.drive_until_closed(CONN), (LostCause::PeerClosed, None));
+    assert!(rig.received[&0] == pattern(4, 100_000));
+    served.join().unwrap();
+    rig.finish();
+}
+
+#[test]
+fn a_peer_that_dies_in_the_middle_of_a_write_ends_it_with_its_progress() {
+    for write_path in PATHS {
+        // Dropped with unread bytes: the kernel resets.
+        let (addr, served) = peer(|mut stream| stream.read_exact(&mut [0; 100_000]).unwrap());
+        let mut rig = Rig::new(&config(write_path), &small_arena());
+        rig.connect(CONN, addr, &SocketOptions::default());
+        let (header, body, len) = frame(&rig.arena, 1, 16_384);
+        let payload = Bytes::from(vec![7; MORE_THAN_BUFFERS]);
+        let pieces = [
+            Piece::Slot(&header, 0..256),
+            Piece::Slot(&body, 0..len),
+            Piece::Bytes(payload.clone()),
+        ];
+        rig.write(CONN, &pieces);
+        drop(pieces);
+        let (cause, progress) = rig.drive_until_closed(CONN);
+        assert!(
+            matches!(cause, LostCause::PeerReset | LostCause::PeerClosed),
+            "{cause:?}"
+        );
+        let progress = progress.expect("the write was unfinished");
+        assert!(
+            (100_000..MORE_THAN_BUFFERS as u64).contains(&progress),
+            "{write_path:?}: {progress}"
+        );
+        assert!(
+            payload.is_unique() && !header.is_lent() && !body.is_lent(),
+            "everything is free"
+        );
+        release(&rig.arena, [header, body]);
+        served.join().unwrap();
+        rig.finish();
+    }
+}
+
+#[test]
+fn the_last_words_of_a_peer_are_delivered_although_writing_failed() {
+    for (_, features) in feature_sets() {
+        let (addr, served) = peer(|mut stream| {
+            stream.read_exact(&mut [0; 10]).unwrap();
+            stream.write_all(&pattern(6, 50_000)).unwrap();
+        });
+        let mut rig = Rig::new(
+            &TransportConfig {
+                features,
+                ..config(WritePath::SendMsg)
+            },
+            &small_arena(),
+        );
+        rig.connect(CONN, addr, &SocketOptions::default());
+        rig.write_all(CONN, &[Piece::Bytes(Bytes::from_static(&[0; 10]))]);
+        served.join().unwrap();
+        // The peer is gone; whether this write or the receive notices first, the words come before the end.
+        rig.write(
+            CONN,
+            &[Piece::Bytes(Bytes::from(vec![0; MORE_THAN_BUFFERS]))],
+        );
+        rig.drive_until_closed(CONN);
+        assert!(rig.received[&0] == pattern(6, 50_000));
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_black_hole_is_given_up_and_every_piece_is_free() {
+    for write_path in PATHS {
+        let (release_peer, hold) = mpsc::channel::<()>();
+        let (addr, served) = peer(move |stream| {
+            let _ = hold.recv();
+            drop(stream);
+        });
+        let mut rig = Rig::new(&config(write_path), &small_arena());
+        rig.connect(CONN, addr, &SocketOptions::default());
+        let frames: Vec<_> = (0..16).map(|n| frame(&rig.arena, n, 16_384)).collect();
+        let payload = Bytes::from(vec![7; MORE_THAN_BUFFERS]);
+        let mut pieces: Vec<_> = frames
+            .iter()
+            .flat_map(|(header, body, len)| {
+                [Piece::Slot(header, 0..256), Piece::Slot(body, 0..*len)]
+            })
+            .collect();
+        pieces.push(Piece::Bytes(payload.clone()));
+        rig.write(CONN, &pieces);
+        drop(pieces);
+        for _ in 0..20 {
+            rig.step(std::time::Duration::from_millis(5));
+        }
+        assert_eq!(
+            rig.count(Seen::WriteDone(CONN)),
+            0,
+            "{write_path:?}: nobody reads"
+        );
+        rig.transport.close(CONN);
+        let (cause, progress) = rig.drive_until_closed(CONN);
+        assert_eq!(cause, LostCause::Local);
+        assert!(progress.expect("unfinished") < MORE_THAN_BUFFERS as u64);
+        assert!(payload.is_unique());
+        assert!(
+            frames
+                .iter()
+                .all(|(header, body, _)| !header.is_lent() && !body.is_lent())
+        );
+        release(
+            &rig.arena,
+            frames
+                .into_iter()
+                .flat_map(|(header, body, _)| [header, body]),
+        );
+        drop(release_peer);
+        served.join().unwrap();
+        rig.finish();
+    }
+}
+
+#[test]
+fn zero_copy_memory_stays_lent_until_the_peer_has_it() {
+    let (go, gone) = mpsc::channel::<()>();
+    let (addr, served) = peer(move |stream| {
+        gone.recv().unwrap();
+        read_to_end(stream)
+    });
+    let mut rig = Rig::new(&config(WritePath::SendZc), &small_arena());
+    rig.connect(CONN, addr, &SocketOptions::default());
+    let (header, body, len) = frame(&rig.arena, 2, 16_384);
+    rig.write(
+        CONN,
+        &[Piece::Slot(&header, 0..256), Piece::Slot(&body, 0..len)],
+    );
+    rig.drive_until_seen(Seen::WriteDone(CONN));
+    let stats = rig.transport.stats();
+    assert_eq!(stats.zero_copy_notifications, 1, "done means notified");
+    assert!(!header.is_lent() && !body.is_lent());
+    go.send(()).unwrap();
+    release(&rig.arena, [header, body]);
+    rig.transport.close(CONN);
+    rig.drive_until_closed(CONN);
+    assert_eq!(served.join().unwrap().len(), 256 + len);
+    rig.finish();
+}
+
+#[test]
+fn dropping_a_transport_in_full_flight_leaves_nothing_behind() {
+    let (full, _filler) = full_listener();
+    for write_path in PATHS {
+        for (name, features) in feature_sets() {
+            if write_path == WritePath::WritevFixed && !features.registered_arena {
+                continue;
+            }
+            let (release_peer, hold) = mpsc::channel::<()>();
+            let (addr, served) = peer(move |mut stream| {
+                let _ = stream.write_all(&[1; 1_000]);
+                let _ = hold.recv();
+            });
+            let mut rig = Rig::new(
+                &TransportConfig {
+                    features,
+                    ..config(write_path)
+                },
+                &small_arena(),
+            );
+            rig.connect(CONN, addr, &SocketOptions::default());
+            rig.transport.connect(
+                ConnIndex(1),
+                full.local_addr().unwrap(),
+                &SocketOptions::default(),
+            );
+            let (header, body, len) = frame(&rig.arena, 1, 16_384);
+            let payload = Bytes::from(vec![7; MORE_THAN_BUFFERS]);
+            let mut gather = rig.transport.gather(CONN).unwrap();
+            gather.push_slot(&header, 0..256);
+            gather.push_slot(&body, 0..len);
+            gather.push_bytes(payload.clone());
+            gather.submit();
+            rig.step(std::time::Duration::ZERO);
+            assert!(
+                header.is_lent() && !payload.is_unique(),
+                "{write_path:?}, {name}: in flight"
+            );
+            let Rig {
+                transport, arena, ..
+            } = rig;
+            drop(transport);
+            assert!(payload.is_unique() && !header.is_lent() && !body.is_lent());
+            release(&arena, [header, body]);
+            arena.assert_all_free();
+            drop(release_peer);
+            served.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_index_lives_many_lives_without_a_stale_completion() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let served = std::thread::spawn(move || {
+        for round in 0..200 {
+            let (mut stream, _) = listener.accept().unwrap();
+            // Every other time the peer leaves first.
+            if round % 2 == 0 {
+                let _ = stream.read(&mut [0; 64]);
+            }
+        }
+    });
+    let mut rig = Rig::new(&config(WritePath::SendZc), &small_arena());
+    let (header, body, _) = frame(&rig.arena, 1, 100);
+    for round in 0..200 {
+        rig.seen.clear();
+        rig.connect(CONN, addr, &SocketOptions::default());
+        if rig.transport.can_write(CONN) {
+            rig.write(
+                CONN,
+                &[Piece::Slot(&header, 0..256), Piece::Slot(&body, 0..100)],
+            );
+        }
+        if round % 3 == 0 {
+            rig.transport.close(CONN);
+        }
+        rig.drive_until_closed(CONN);
+    }
+    release(&rig.arena, [header, body]);
+    served.join().unwrap();
+    let stats = rig.finish();
+    assert_eq!((stats.connects, stats.closes), (200, 200));
+}
+
+#[test]
+fn closing_twice_or_a_free_connection_does_nothing() {
+    let (addr, served) = peer(read_to_end);
+    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+    rig.transport.close(CONN);
+    rig.connect(CONN, addr, &SocketOptions::default());
+    rig.transport.close(CONN);
+    rig.transport.close(CONN);
+    rig.drive_until_closed(CONN);
+    rig.transport.close(CONN);
+    rig.step(std::time::Duration::ZERO);
+    assert_eq!(rig.count(Seen::Closed(CONN, LostCause::Local, None)), 1);
+    assert!(!rig.transport.can_write(CONN) && rig.transport.gather(CONN).is_none());
+    served.join().unwrap();
+    rig.finish();
+}
+
+#[test]
+fn a_socket_that_cannot_be_made_is_an_event_too() {
+    // A family this build of the address cannot name is not possible; descriptors running out is.
+    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+    let hoard = hoard_descriptors();
+    rig.transport
+        .connect(CONN, unused_or_any(), &SocketOptions::default());
+    rig.step(std::time::Duration::ZERO);
+    drop(hoard);
+    let failed = rig
+        .seen
+        .iter()
+        .any(|seen| matches!(seen, Seen::ConnectFailed(CONN, LostCause::Exhausted(_))));
+    assert!(failed, "{:?}", rig.seen);
+    rig.finish();
+}
+
+fn unused_or_any() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 9))
+}
+
+/// Takes every descriptor this process may have.
+fn hoard_descriptors() -> Vec<std::fs::File> {
+    std::iter::from_fn(|| {
+        // SAFETY: eventfd takes no memory of ours.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        // SAFETY: the descriptor is new and ours alone.
+        (fd >= 0).then(|| unsafe { std::fs::File::from_raw_fd(fd) })
+    })
+    .collect()
+}

@@ -1,0 +1,240 @@
+//! Limits of the configuration, and queues that are too small.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ringmain::memory::{Arena, ArenaConfig};
+use ringmain::ring::SetupError;
+use ringmain::transport::{
+    ConnIndex, Features, SocketOptions, Transport, TransportConfig, WritePath,
+};
+
+use super::support::*;
+
+#[test]
+fn a_full_submission_queue_is_flushed_and_counted() {
+    for (_, features) in feature_sets() {
+        let config = TransportConfig {
+            submission_entries: 1,
+            features,
+            ..config(WritePath::SendZc)
+        };
+        let mut rig = Rig::new(&config, &small_arena());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        (0..8).for_each(|index| {
+            rig.transport
+                .connect(ConnIndex(index), addr, &SocketOptions::default())
+        });
+        let served: Vec<_> = (0..8)
+            .map(|_| {
+                let (stream, _) = listener.accept_while_driving(&mut rig);
+                std::thread::spawn(move || read_to_end(stream))
+            })
+            .collect();
+        (0..8).for_each(|index| rig.drive_until_seen(Seen::Connected(ConnIndex(index))));
+        for index in 0..8 {
+            rig.write(
+                ConnIndex(index),
+                &[Piece::Bytes(Bytes::from(pattern(5, 10_000)))],
+            );
+        }
+        (0..8).for_each(|index| rig.drive_until_seen(Seen::WriteDone(ConnIndex(index))));
+        (0..8).for_each(|index| rig.transport.close(ConnIndex(index)));
+        (0..8).for_each(|index| {
+            rig.drive_until_closed(ConnIndex(index));
+        });
+        for thread in served {
+            assert_eq!(thread.join().unwrap(), pattern(5, 10_000));
+        }
+        let stats = rig.finish();
+        assert!(stats.submission_queue_full > 20, "{stats:?}");
+    }
+}
+
+trait AcceptWhileDriving {
+    fn accept_while_driving(&self, rig: &mut Rig) -> (std::net::TcpStream, std::net::SocketAddr);
+}
+
+impl AcceptWhileDriving for TcpListener {
+    fn accept_while_driving(&self, rig: &mut Rig) -> (std::net::TcpStream, std::net::SocketAddr) {
+        self.set_nonblocking(true).unwrap();
+        let mut accepted = None;
+        rig.drive_until("a connection to accept", |_| {
+            accepted = self.accept().ok();
+            accepted.is_some()
+        });
+        let (stream, addr) = accepted.unwrap();
+        stream.set_nonblocking(false).unwrap();
+        (stream, addr)
+    }
+}
+
+#[test]
+fn options_out_of_range_are_named_and_nothing_is_set_up() {
+    let base = config(WritePath::Auto);
+    let cases = [
+        (
+            TransportConfig {
+                connections_max: 0,
+                ..base
+            },
+            "connections_max",
+        ),
+        (
+            TransportConfig {
+                connections_max: 9,
+                ..base
+            },
+            "connections_max",
+        ),
+        (
+            TransportConfig {
+                connections_max: u16::MAX,
+                ..base
+            },
+            "connections_max",
+        ),
+        (
+            TransportConfig {
+                write_pieces_max: 0,
+                ..base
+            },
+            "write_pieces_max",
+        ),
+        (
+            TransportConfig {
+                write_pieces_max: u32::MAX,
+                ..base
+            },
+            "write_pieces_max",
+        ),
+        (
+            TransportConfig {
+                submission_entries: 0,
+                ..base
+            },
+            "submission_entries",
+        ),
+        (
+            TransportConfig {
+                submission_entries: 5_000,
+                ..base
+            },
+            "submission_entries",
+        ),
+    ];
+    for (config, name) in cases {
+        let arena = Arc::new(Arena::new(&small_arena()).unwrap());
+        match Transport::new(&config, arena) {
+            Err(SetupError::Option { option, .. }) => assert_eq!(option, name),
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("{config:?} was taken"),
+        }
+    }
+}
+
+#[test]
+fn the_largest_configuration_starts_and_stops() {
+    let arena = ArenaConfig {
+        recv_buffers: 32_768,
+        ..small_arena()
+    };
+    let config = TransportConfig {
+        connections_max: 1024,
+        submission_entries: 4096,
+        write_pieces_max: 16,
+        ..config(WritePath::Auto)
+    };
+    let mut rig = Rig::new(&config, &arena);
+    assert_eq!(rig.transport.info().completion_entries, 65_536);
+    rig.step(std::time::Duration::ZERO);
+    rig.finish();
+}
+
+#[test]
+fn features_that_were_switched_off_are_not_used() {
+    for (name, features) in feature_sets() {
+        let rig = Rig::new(
+            &TransportConfig {
+                features,
+                ..config(WritePath::SendMsg)
+            },
+            &small_arena(),
+        );
+        let used = rig.transport.info().features;
+        let pairs = [
+            (features.single_issuer, used.single_issuer),
+            (features.defer_taskrun, used.defer_taskrun),
+            (features.multishot_recv, used.multishot_recv),
+            (features.vectored_fixed, used.vectored_fixed),
+            (features.send_zc, used.send_zc),
+            (features.send_wait_all, used.send_wait_all),
+        ];
+        assert!(
+            pairs.iter().all(|(wanted, used)| *wanted || !used),
+            "{name}: {used:?}"
+        );
+        let stats = rig.finish();
+        assert_eq!(
+            stats.registered_bytes > 0,
+            features.registered_arena,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn an_arena_of_another_transport_is_refused() {
+    let (addr, served) = peer(read_to_end);
+    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+    rig.connect(CONN, addr, &SocketOptions::default());
+    let other = Arena::new(&small_arena()).unwrap();
+    let foreign = other.slots().acquire().unwrap();
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        rig.transport
+            .gather(CONN)
+            .unwrap()
+            .push_slot(&foreign, 0..10);
+    }));
+    assert!(refused.is_err());
+    assert!(rig.transport.can_write(CONN), "the connection is as before");
+    drop(rig.transport);
+    served.join().unwrap();
+}
+
+#[test]
+fn a_gather_that_is_dropped_lends_nothing_and_writes_nothing() {
+    let (addr, served) = peer(read_to_end);
+    let mut rig = Rig::new(
+        &TransportConfig {
+            features: Features::default(),
+            ..config(WritePath::SendMsg)
+        },
+        &small_arena(),
+    );
+    rig.connect(CONN, addr, &SocketOptions::default());
+    let (header, body, _) = frame(&rig.arena, 1, 100);
+    let mut gather = rig.transport.gather(CONN).unwrap();
+    let room = gather.room_pieces();
+    gather.push_slot(&header, 0..256);
+    gather.push_slot(&header, 7..7);
+    gather.push_bytes(Bytes::new());
+    assert_eq!((gather.room_pieces(), gather.bytes()), (room - 1, 256));
+    assert!(header.is_lent());
+    drop(gather);
+    assert!(!header.is_lent());
+    std::mem::forget(
+        rig.transport
+            .gather(CONN)
+            .map(|mut gather| gather.push_slot(&body, 0..100)),
+    );
+    rig.write_all(CONN, &[Piece::Bytes(Bytes::from_static(b"only this"))]);
+    assert!(!body.is_lent());
+    release(&rig.arena, [header, body]);
+    rig.transport.close(CONN);
+    rig.drive_until_closed(CONN);
+    assert_eq!(served.join().unwrap(), b"only this");
+    rig.finish();
+}

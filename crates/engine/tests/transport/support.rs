@@ -1,0 +1,298 @@
+//! What the tests share: a driver that records events, peers, and frames.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ringmain::memory::{Arena, ArenaConfig, SlotToken};
+use ringmain::transport::{
+    ConnIndex, Event, Features, LostCause, SocketOptions, Transport, TransportConfig,
+    TransportStats, WritePath,
+};
+
+/// Longer than anything here takes, even on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The connection of tests that need only one.
+pub const CONN: ConnIndex = ConnIndex(0);
+
+/// A small arena: 16 slots of 16 KiB, 64 headers, 8 receive buffers of 4 KiB.
+pub fn small_arena() -> ArenaConfig {
+    ArenaConfig {
+        slot_bytes: 16 * 1024,
+        slots: 16,
+        headers: 64,
+        recv_buffer_bytes: 4096,
+        recv_buffers: 8,
+        huge_pages: false,
+    }
+}
+
+/// A configuration for up to eight connections.
+pub fn config(write_path: WritePath) -> TransportConfig {
+    TransportConfig {
+        connections_max: 8,
+        write_path,
+        ..TransportConfig::default()
+    }
+}
+
+/// An event without its borrowed bytes; those are kept by connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Connected(ConnIndex),
+    ConnectFailed(ConnIndex, LostCause),
+    WriteDone(ConnIndex),
+    Closed(ConnIndex, LostCause, Option<u64>),
+    Woken,
+}
+
+/// A transport with everything it has told so far.
+pub struct Rig {
+    pub transport: Transport,
+    pub arena: Arc<Arena>,
+    pub seen: Vec<Seen>,
+    pub received: BTreeMap<u16, Vec<u8>>,
+}
+
+impl Rig {
+    pub fn new(config: &TransportConfig, arena: &ArenaConfig) -> Self {
+        let arena = Arc::new(Arena::new(arena).expect("an arena"));
+        let transport = Transport::new(config, Arc::clone(&arena)).expect("a transport");
+        Self {
+            transport,
+            arena,
+            seen: Vec::new(),
+            received: BTreeMap::new(),
+        }
+    }
+
+    /// One round of the driver's loop.
+    pub fn step(&mut self, timeout: Duration) {
+        self.transport.wait(Some(timeout)).expect("the ring works");
+        while let Some(event) = self.transport.next_event() {
+            self.seen.push(match event {
+                Event::Connected { conn } => Seen::Connected(conn),
+                Event::ConnectFailed { conn, cause } => Seen::ConnectFailed(conn, cause),
+                Event::WriteDone { conn } => Seen::WriteDone(conn),
+                Event::Closed {
+                    conn,
+                    cause,
+                    write_progress_bytes,
+                } => Seen::Closed(conn, cause, write_progress_bytes),
+                Event::Woken => Seen::Woken,
+                Event::Received { conn, bytes } => {
+                    assert!(!bytes.is_empty());
+                    self.received
+                        .entry(conn.0)
+                        .or_default()
+                        .extend_from_slice(bytes);
+                    continue;
+                }
+            });
+        }
+    }
+
+    /// Drives until `is_done`; fails after [`PATIENCE`].
+    pub fn drive_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_done(self) {
+            assert!(
+                Instant::now() < deadline,
+                "{what}: {:?} {:?}",
+                self.seen,
+                self.transport.stats()
+            );
+            self.step(Duration::from_millis(200));
+        }
+    }
+
+    pub fn drive_until_seen(&mut self, seen: Seen) {
+        self.drive_until(&format!("waiting for {seen:?}"), |rig| {
+            rig.seen.contains(&seen)
+        });
+    }
+
+    /// Drives until the connection has ended; gives the cause and how far its write had come.
+    pub fn drive_until_closed(&mut self, conn: ConnIndex) -> (LostCause, Option<u64>) {
+        let mut end = None;
+        self.drive_until(&format!("waiting for the end of {conn}"), |rig| {
+            end = rig.seen.iter().find_map(|seen| match seen {
+                Seen::Closed(closed, cause, progress) if *closed == conn => {
+                    Some((*cause, *progress))
+                }
+                _ => None,
+            });
+            end.is_some()
+        });
+        end.expect("driven until then")
+    }
+
+    pub fn connect(&mut self, conn: ConnIndex, addr: SocketAddr, options: &SocketOptions) {
+        self.transport.connect(conn, addr, options);
+        self.drive_until_seen(Seen::Connected(conn));
+    }
+
+    pub fn count(&self, seen: Seen) -> usize {
+        self.seen.iter().filter(|other| **other == seen).count()
+    }
+
+    /// Gathers and submits one write. Panics when the connection cannot write.
+    pub fn write(&mut self, conn: ConnIndex, pieces: &[Piece<'_>]) {
+        let mut gather = self
+            .transport
+            .gather(conn)
+            .expect("the connection can write");
+        for piece in pieces {
+            match piece {
+                Piece::Slot(token, range) => gather.push_slot(token, range.clone()),
+                Piece::Bytes(bytes) => gather.push_bytes(bytes.clone()),
+            }
+        }
+        gather.submit();
+    }
+
+    /// Writes and drives until it is done.
+    pub fn write_all(&mut self, conn: ConnIndex, pieces: &[Piece<'_>]) {
+        let done = self.count(Seen::WriteDone(conn));
+        self.write(conn, pieces);
+        self.drive_until("waiting for a write", |rig| {
+            rig.count(Seen::WriteDone(conn)) > done
+        });
+    }
+
+    /// Ends the transport and shows that nothing was left behind; gives its counters.
+    pub fn finish(self) -> TransportStats {
+        let stats = self.transport.stats();
+        drop(self.transport);
+        assert_eq!(stats.completion_overflows, 0, "{stats:?}");
+        assert_eq!(stats.stale_completions, 0, "{stats:?}");
+        self.arena.assert_all_free();
+        assert_eq!(
+            Arc::strong_count(&self.arena),
+            1,
+            "nobody holds the arena any more"
+        );
+        stats
+    }
+}
+
+/// A piece of a write of a test.
+pub enum Piece<'a> {
+    Slot(&'a SlotToken, Range<usize>),
+    Bytes(Bytes),
+}
+
+/// What a list of pieces puts on the wire.
+pub fn wire_bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
+    pieces
+        .iter()
+        .flat_map(|piece| match piece {
+            Piece::Slot(token, range) => token.as_ref()[range.clone()].to_vec(),
+            Piece::Bytes(bytes) => bytes.to_vec(),
+        })
+        .collect()
+}
+
+/// Bytes that repeat only after a long while, so that a shifted or repeated piece is seen.
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..len)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect()
+}
+
+/// Takes a header and a slot and fills both.
+pub fn frame(arena: &Arena, seed: u64, body_len: usize) -> (SlotToken, SlotToken, usize) {
+    let mut header = arena.headers().acquire().expect("a header");
+    let mut body = arena.slots().acquire().expect("a slot");
+    header.as_mut().copy_from_slice(&pattern(seed, 256));
+    body.as_mut()[..body_len].copy_from_slice(&pattern(seed + 1, body_len));
+    (header, body, body_len)
+}
+
+/// Gives tokens back.
+pub fn release(arena: &Arena, tokens: impl IntoIterator<Item = SlotToken>) {
+    for token in tokens {
+        match token.kind() {
+            ringmain::memory::SlotKind::Header => arena.headers().release(token),
+            ringmain::memory::SlotKind::Body => arena.slots().release(token),
+        }
+    }
+}
+
+/// A listener on loopback and a thread that serves one connection of it.
+pub fn peer<T: Send + 'static>(
+    serve: impl FnOnce(TcpStream) -> T + Send + 'static,
+) -> (SocketAddr, JoinHandle<T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let addr = listener.local_addr().expect("its address");
+    (
+        addr,
+        std::thread::spawn(move || serve(listener.accept().expect("a connection").0)),
+    )
+}
+
+/// Serves by reading to the end.
+pub fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).expect("readable to the end");
+    all
+}
+
+/// Feature sets whose fallbacks differ: all, no multishot, a plain ring, nothing registered, nothing at all.
+pub fn feature_sets() -> Vec<(&'static str, Features)> {
+    let all = Features::default();
+    let none = Features {
+        single_issuer: false,
+        defer_taskrun: false,
+        registered_arena: false,
+        multishot_recv: false,
+        vectored_fixed: false,
+        send_zc: true,
+        send_wait_all: false,
+    };
+    vec![
+        ("all", all),
+        (
+            "single receives",
+            Features {
+                multishot_recv: false,
+                ..all
+            },
+        ),
+        (
+            "no deferred work",
+            Features {
+                defer_taskrun: false,
+                ..all
+            },
+        ),
+        (
+            "short sends come back",
+            Features {
+                send_wait_all: false,
+                ..all
+            },
+        ),
+        (
+            "unregistered",
+            Features {
+                registered_arena: false,
+                vectored_fixed: false,
+                ..all
+            },
+        ),
+        ("bare", none),
+    ]
+}
