@@ -222,7 +222,7 @@ impl State {
         self.commit_due(now);
         for key in self.timed.clone() {
             self.queue(key, |connection, _| {
-                connection.release_due(now.monotonic_us)
+                connection.release_due(now.monotonic_us);
             });
             let waits = self.connections.get(&key).is_some_and(|connection| {
                 connection.stalled_until_us > now.monotonic_us || connection.due_us().is_some()

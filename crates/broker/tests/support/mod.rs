@@ -17,16 +17,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A frame from the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub bytes: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Answer {
-    pub fn command(&self) -> u8 {
+    pub(crate) fn command(&self) -> u8 {
         self.bytes[60]
     }
 
-    pub fn reply(&self) -> &ReplyHeader {
+    pub(crate) fn reply(&self) -> &ReplyHeader {
         assert_eq!(
             self.command(),
             8,
@@ -36,16 +36,16 @@ impl Answer {
         ReplyHeader::from_bytes(&self.bytes[..HEADER_BYTES]).expect("a header")
     }
 
-    pub fn body(&self) -> &[u8] {
+    pub(crate) fn body(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..]
     }
 
-    pub fn status(&self) -> u32 {
+    pub(crate) fn status(&self) -> u32 {
         self.reply().status().map_or(0, |code| code.get())
     }
 
     /// The code of a result section, 0 for success.
-    pub fn result(&self) -> u32 {
+    pub(crate) fn result(&self) -> u32 {
         let body = self.body();
         if body[..4] == [0; 4] {
             0
@@ -54,13 +54,13 @@ impl Answer {
         }
     }
 
-    pub fn eviction(&self) -> u8 {
+    pub(crate) fn eviction(&self) -> u8 {
         assert_eq!(self.command(), 13, "a reply came instead of an eviction");
         self.bytes[255]
     }
 
     /// Stream, topic, partition and base offset of a confirmed send.
-    pub fn confirmation(&self) -> (u32, u32, u32, u64) {
+    pub(crate) fn confirmation(&self) -> (u32, u32, u32, u64) {
         let body = self.body();
         assert_eq!(
             (body.len(), &body[..4]),
@@ -77,15 +77,15 @@ impl Answer {
     }
 }
 
-pub struct Client {
-    pub socket: TcpStream,
-    pub id: u128,
-    pub session: u64,
-    pub request: u64,
+pub(crate) struct Client {
+    pub(crate) socket: TcpStream,
+    pub(crate) id: u128,
+    pub(crate) session: u64,
+    pub(crate) request: u64,
 }
 
 impl Client {
-    pub fn connect(addr: SocketAddr, id: u128) -> Self {
+    pub(crate) fn connect(addr: SocketAddr, id: u128) -> Self {
         let socket = TcpStream::connect(addr).expect("the broker listens");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         socket.set_nodelay(true).expect("an option");
@@ -97,33 +97,33 @@ impl Client {
         }
     }
 
-    pub fn login(addr: SocketAddr, id: u128) -> Self {
+    pub(crate) fn login(addr: SocketAddr, id: u128) -> Self {
         let mut client = Self::connect(addr, id);
         let answer = client.register("iggy", "iggy");
         client.session = answer.reply().op();
         client
     }
 
-    pub fn register(&mut self, username: &str, password: &str) -> Answer {
+    pub(crate) fn register(&mut self, username: &str, password: &str) -> Answer {
         let header =
             RequestHeader::register(self.id, &login_body(username, password)).expect("a header");
         self.send_frame(header.as_bytes(), &login_body(username, password));
         self.read()
     }
 
-    pub fn send_frame(&mut self, header: &[u8], body: &[u8]) {
+    pub(crate) fn send_frame(&mut self, header: &[u8], body: &[u8]) {
         self.socket
             .write_all(&[header, body].concat())
             .expect("the broker reads");
     }
 
-    pub fn next_request(&mut self) -> u64 {
+    pub(crate) fn next_request(&mut self) -> u64 {
         self.request += 1;
         self.request
     }
 
     /// A read or a ping.
-    pub fn ask(&mut self, code: CommandCode, body: &[u8]) -> Answer {
+    pub(crate) fn ask(&mut self, code: CommandCode, body: &[u8]) -> Answer {
         let header = RequestHeader::non_replicated(
             code,
             self.id,
@@ -136,40 +136,45 @@ impl Client {
     }
 
     /// A metadata operation under the next number.
-    pub fn metadata(&mut self, operation: Operation, body: &[u8]) -> Answer {
+    pub(crate) fn metadata(&mut self, operation: Operation, body: &[u8]) -> Answer {
         let request = self.next_request();
         self.metadata_at(operation, request, body)
     }
 
-    pub fn metadata_at(&mut self, operation: Operation, request: u64, body: &[u8]) -> Answer {
+    pub(crate) fn metadata_at(
+        &mut self,
+        operation: Operation,
+        request: u64,
+        body: &[u8],
+    ) -> Answer {
         let header = RequestHeader::metadata(operation, self.id, self.session, request, body)
             .expect("a header");
         self.send_frame(header.as_bytes(), body);
         self.read()
     }
 
-    pub fn write_messages(&mut self, request: u64, body: &[u8]) {
+    pub(crate) fn write_messages(&mut self, request: u64, body: &[u8]) {
         self.write_partition(Operation::SendMessages, request, body);
     }
 
-    pub fn write_partition(&mut self, operation: Operation, request: u64, body: &[u8]) {
+    pub(crate) fn write_partition(&mut self, operation: Operation, request: u64, body: &[u8]) {
         let header =
             RequestHeader::partition(operation, self.id, self.session, request, body.len());
         self.send_frame(header.expect("a header").as_bytes(), body);
     }
 
     /// Sends under the next number and waits for the reply.
-    pub fn send(&mut self, body: &[u8]) -> Answer {
+    pub(crate) fn send(&mut self, body: &[u8]) -> Answer {
         let request = self.next_request();
         self.write_messages(request, body);
         self.read()
     }
 
-    pub fn create_stream(&mut self, name: &str) -> Answer {
+    pub(crate) fn create_stream(&mut self, name: &str) -> Answer {
         self.metadata(Operation::CreateStream, &name_bytes(name))
     }
 
-    pub fn create_topic(&mut self, stream: &str, topic: &str, partitions: u32) -> Answer {
+    pub(crate) fn create_topic(&mut self, stream: &str, topic: &str, partitions: u32) -> Answer {
         let body = [
             &identifier(stream)[..],
             &partitions.to_le_bytes(),
@@ -180,13 +185,13 @@ impl Client {
     }
 
     /// A frame, or a panic when none comes.
-    pub fn read(&mut self) -> Answer {
+    pub(crate) fn read(&mut self) -> Answer {
         self.try_read()
             .expect("a frame, not the end of the connection")
     }
 
     /// A frame, or `None` when the connection has ended.
-    pub fn try_read(&mut self) -> Option<Answer> {
+    pub(crate) fn try_read(&mut self) -> Option<Answer> {
         let mut bytes = vec![0; HEADER_BYTES];
         if let Err(error) = self.socket.read_exact(&mut bytes) {
             let ended = error.kind() != std::io::ErrorKind::WouldBlock;
@@ -202,7 +207,7 @@ impl Client {
     }
 
     /// Asserts that what was sent before got no reply: the next reply is that of a ping.
-    pub fn assert_silence(&mut self) {
+    pub(crate) fn assert_silence(&mut self) {
         let answer = self.ask(CommandCode::PING, &[]);
         assert_eq!(
             answer.reply().operation_byte(),
@@ -213,7 +218,7 @@ impl Client {
     }
 }
 
-pub fn login_body(username: &str, password: &str) -> Vec<u8> {
+pub(crate) fn login_body(username: &str, password: &str) -> Vec<u8> {
     let version = 11_u32 << 10;
     let mut body = version.to_le_bytes().to_vec();
     for text in ["test", "0.1.0", username, password] {
@@ -223,20 +228,20 @@ pub fn login_body(username: &str, password: &str) -> Vec<u8> {
     body
 }
 
-pub fn name_bytes(name: &str) -> Vec<u8> {
+pub(crate) fn name_bytes(name: &str) -> Vec<u8> {
     let mut bytes = vec![name.len() as u8];
     bytes.extend_from_slice(name.as_bytes());
     bytes
 }
 
-pub fn identifier(name: &str) -> Vec<u8> {
+pub(crate) fn identifier(name: &str) -> Vec<u8> {
     let mut bytes = vec![2];
     bytes.extend_from_slice(&name_bytes(name));
     bytes
 }
 
 /// A `SendMessages` body for partition `partition` of `stream`/`topic`.
-pub fn send_body(stream: &str, topic: &str, partition: u32, payloads: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn send_body(stream: &str, topic: &str, partition: u32, payloads: &[&[u8]]) -> Vec<u8> {
     send_body_to(
         stream,
         topic,
@@ -245,7 +250,7 @@ pub fn send_body(stream: &str, topic: &str, partition: u32, payloads: &[&[u8]]) 
     )
 }
 
-pub fn send_body_to(
+pub(crate) fn send_body_to(
     stream: &str,
     topic: &str,
     partitioning: Partitioning<'_>,
@@ -271,7 +276,7 @@ pub fn send_body_to(
 }
 
 /// A `PollMessages` body of consumer 1.
-pub fn poll_body(
+pub(crate) fn poll_body(
     stream: &str,
     topic: &str,
     partition: u32,
@@ -291,7 +296,7 @@ pub fn poll_body(
 }
 
 /// Offsets and payloads of a poll reply, with the partition's current offset.
-pub fn polled(answer: &Answer) -> (u64, Vec<(u64, Vec<u8>)>) {
+pub(crate) fn polled(answer: &Answer) -> (u64, Vec<(u64, Vec<u8>)>) {
     let body = answer.body();
     let current = u64::from_le_bytes(body[4..12].try_into().expect("8 bytes"));
     let count = u32::from_le_bytes(body[12..16].try_into().expect("4 bytes"));
