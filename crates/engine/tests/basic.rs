@@ -2,8 +2,12 @@
 
 mod support;
 
-use ringmain::{Outcome, Record};
-use support::{PATIENCE, Server, read_back, unique};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ringmain::{Outcome, Partitioning, Record};
+use support::{PATIENCE, Server, block_on, read_back, unique};
 
 #[test]
 fn records_are_stored_in_order_and_read_back_as_sent() {
@@ -23,7 +27,7 @@ fn records_are_stored_in_order_and_read_back_as_sent() {
         })
         .collect();
     for (number, receipt) in (0..).zip(&receipts) {
-        let outcome = receipt.wait_deadline(std::time::Instant::now() + PATIENCE);
+        let outcome = receipt.wait_deadline(Instant::now() + PATIENCE);
         assert_eq!(
             outcome,
             Some(Outcome::Stored {
@@ -41,4 +45,221 @@ fn records_are_stored_in_order_and_read_back_as_sent() {
     assert!(report.drained, "{report:?}");
     assert_eq!(report.account.stored, 5000);
     assert!(report.account.balances());
+    assert_eq!(
+        engine.close(PATIENCE),
+        report,
+        "a second close says the same"
+    );
+}
+
+#[test]
+fn records_of_every_size_arrive_whole_and_in_order() {
+    let server = Server::start();
+    let engine = server
+        .engine()
+        .memory_bytes_max(160 << 20)
+        .build()
+        .expect("a healthy server");
+    let stream = unique("sizes");
+    let producer = engine
+        .producer(&stream, "topic")
+        .create_if_missing(1)
+        .build()
+        .expect("a new topic");
+    // Around the copy threshold, a slot, a batch by reference, a receive buffer, and the largest that tests send.
+    let mut sizes = vec![0, 1, 255, 4096, 20_000_000];
+    for edge in [32 << 10, 64 << 10, 1 << 20] {
+        sizes.extend([edge - 1088, edge - 1, edge, edge + 1]);
+    }
+    sizes.extend([0, 60_000_000, 3, 0]);
+    let payload =
+        |index: usize, size: usize| Bytes::from(vec![u8::try_from(index).expect("few"); size]);
+    let records = sizes
+        .iter()
+        .enumerate()
+        .map(|(index, size)| Record::new(payload(index, *size)));
+    let receipts = producer.send_batch(records).expect("all accepted");
+    let account = receipts.wait_deadline(Instant::now() + PATIENCE);
+    assert_eq!(account.stored, sizes.len() as u64, "{account}");
+    let mut offset = 0;
+    for (index, size) in sizes.iter().enumerate() {
+        let polled = engine
+            .poll(&stream, "topic", 0, offset, 1, PATIENCE)
+            .expect("a poll");
+        assert_eq!(polled.records[0].offset, offset);
+        assert!(
+            polled.records[0].payload == payload(index, *size),
+            "record {index} of {size} bytes"
+        );
+        offset += 1;
+    }
+    let stats = engine.stats();
+    assert_eq!(stats.transport.completion_overflows, 0);
+    assert_eq!(stats.transport.stale_completions, 0);
+    assert!(engine.close(PATIENCE).drained);
+}
+
+#[test]
+fn ids_times_and_user_headers_are_kept() {
+    let server = Server::start();
+    let engine = server.engine().build().expect("a healthy server");
+    let stream = unique("fields");
+    let producer = engine
+        .producer(&stream, "topic")
+        .create_if_missing(1)
+        .build()
+        .expect("a new topic");
+    let mut headers = ringmain_wire::UserHeadersWriter::new();
+    headers
+        .set("origin", &ringmain_wire::HeaderValue::String("test"))
+        .expect("a valid header");
+    let encoded = Bytes::copy_from_slice(headers.headers().as_bytes());
+    // The second is earlier than the first: it belongs into a batch of its own.
+    for timestamp_us in [2_000_000, 1_000_000] {
+        let record = Record::new("payload")
+            .id(u128::from(timestamp_us))
+            .timestamp_us(timestamp_us)
+            .user_headers(encoded.clone());
+        let large = Record::new(vec![7; 100_000])
+            .id(9)
+            .timestamp_us(timestamp_us)
+            .user_headers(encoded.clone());
+        assert!(producer.send(record).expect("accepted").wait().is_stored());
+        assert!(producer.send(large).expect("accepted").wait().is_stored());
+    }
+    let records = read_back(&engine, &stream, "topic", 0);
+    let fields: Vec<_> = records
+        .iter()
+        .map(|record| (record.id, record.origin_timestamp_us))
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            (2_000_000, 2_000_000),
+            (9, 2_000_000),
+            (1_000_000, 1_000_000),
+            (9, 1_000_000)
+        ]
+    );
+    assert!(records.iter().all(|record| record.user_headers == encoded));
+}
+
+#[test]
+fn a_receipt_is_a_future_a_wait_and_a_callback() {
+    let server = Server::start();
+    let engine = server.engine().build().expect("a healthy server");
+    let stream = unique("receipts");
+    let producer = engine
+        .producer(&stream, "topic")
+        .create_if_missing(1)
+        .build()
+        .expect("a new topic");
+    let receipt = block_on(producer.send_async(Record::new("future"))).expect("accepted");
+    assert!(block_on(receipt).is_stored());
+    assert!(
+        producer
+            .send_slice(b"wait", None)
+            .expect("accepted")
+            .wait()
+            .is_stored()
+    );
+    let (sender, receiver) = mpsc::channel();
+    for number in 0..100 {
+        let sender = sender.clone();
+        let receipt = producer.send(Record::new("callback")).expect("accepted");
+        receipt
+            .on_resolved(move |outcome| sender.send((number, outcome)).expect("the test listens"));
+    }
+    for _ in 0..100 {
+        let (_, outcome) = receiver
+            .recv_timeout(PATIENCE)
+            .expect("a callback for each");
+        assert!(outcome.is_stored(), "{outcome}");
+    }
+}
+
+#[test]
+fn many_threads_share_a_producer_and_keep_their_own_order() {
+    const THREADS: u32 = 4;
+    const RECORDS: u32 = 3000;
+    let server = Server::start();
+    let engine = server.engine().build().expect("a healthy server");
+    let stream = unique("threads");
+    let producer = engine
+        .producer(&stream, "topic")
+        .create_if_missing(1)
+        .partitioning(Partitioning::Partition(0))
+        .build()
+        .expect("a new topic");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let producer = producer.clone();
+            scope.spawn(move || {
+                for number in 0..RECORDS {
+                    let payload = [thread.to_le_bytes(), number.to_le_bytes()].concat();
+                    // Dropping receipts loses nothing.
+                    drop(producer.send(Record::new(payload)).expect("accepted"));
+                }
+            });
+        }
+    });
+    assert!(producer.flush(PATIENCE));
+    let mut next = [0; THREADS as usize];
+    for record in read_back(&engine, &stream, "topic", 0) {
+        let (thread, number) = record.payload.split_at(4);
+        let thread = u32::from_le_bytes(thread.try_into().expect("four bytes"));
+        assert_eq!(number, u32::to_le_bytes(next[thread as usize]));
+        next[thread as usize] += 1;
+    }
+    assert_eq!(next, [RECORDS; THREADS as usize]);
+    let account = producer.account();
+    assert_eq!((account.accepted, account.stored), (12_000, 12_000));
+}
+
+#[test]
+fn linger_waits_and_a_flush_ends_it() {
+    let server = Server::start();
+    let engine = server.engine().build().expect("a healthy server");
+    let stream = unique("linger");
+    let producer = engine
+        .producer(&stream, "topic")
+        .create_if_missing(1)
+        .linger_us(30_000_000)
+        .build()
+        .expect("a new topic");
+    let receipts: Vec<_> = (0..10)
+        .map(|_| producer.send(Record::new("x")).expect("accepted"))
+        .collect();
+    assert!(
+        receipts[0]
+            .wait_deadline(Instant::now() + Duration::from_millis(100))
+            .is_none()
+    );
+    let started = Instant::now();
+    assert!(producer.flush(PATIENCE));
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "the flush did not wait for the linger"
+    );
+    assert!(
+        receipts
+            .iter()
+            .all(|receipt| receipt.outcome().is_some_and(|outcome| outcome.is_stored()))
+    );
+    assert_eq!(
+        engine.stats().requests,
+        1,
+        "ten records lingered into one request"
+    );
+
+    let short = engine
+        .producer(&stream, "topic")
+        .linger_us(20_000)
+        .build()
+        .expect("the topic exists");
+    let receipts: Vec<_> = (0..10)
+        .map(|_| short.send(Record::new("y")).expect("accepted"))
+        .collect();
+    assert!(receipts[9].wait().is_stored(), "the linger ends by itself");
+    assert_eq!(engine.stats().requests, 2);
 }

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::sync::mpsc;
 
 use bytes::Bytes;
@@ -353,36 +353,4 @@ fn closing_twice_or_a_free_connection_does_nothing() {
     assert!(!rig.transport.can_write(CONN) && rig.transport.gather(CONN).is_none());
     served.join().unwrap();
     rig.finish();
-}
-
-#[test]
-fn a_socket_that_cannot_be_made_is_an_event_too() {
-    // A family this build of the address cannot name is not possible; descriptors running out is.
-    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
-    let hoard = hoard_descriptors();
-    rig.transport
-        .connect(CONN, unused_or_any(), &SocketOptions::default());
-    rig.step(std::time::Duration::ZERO);
-    drop(hoard);
-    let failed = rig
-        .seen
-        .iter()
-        .any(|seen| matches!(seen, Seen::ConnectFailed(CONN, LostCause::Exhausted(_))));
-    assert!(failed, "{:?}", rig.seen);
-    rig.finish();
-}
-
-fn unused_or_any() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 9))
-}
-
-/// Takes every descriptor this process may have.
-fn hoard_descriptors() -> Vec<std::fs::File> {
-    std::iter::from_fn(|| {
-        // SAFETY: eventfd takes no memory of ours.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-        // SAFETY: the descriptor is new and ours alone.
-        (fd >= 0).then(|| unsafe { std::fs::File::from_raw_fd(fd) })
-    })
-    .collect()
 }

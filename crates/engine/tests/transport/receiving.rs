@@ -79,7 +79,7 @@ fn streams_of_many_connections_do_not_mix() {
             served.push(std::thread::spawn(move || {
                 stream
                     .write_all(&pattern(u64::from(index), 400_000))
-                    .unwrap()
+                    .unwrap();
             }));
         }
         for index in 0..8u16 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ringmain::memory::{Arena, ArenaConfig};
 use ringmain::ring::SetupError;
-use ringmain::transport::{SocketOptions, Transport, TransportConfig, WritePath};
+use ringmain::transport::{LostCause, SocketOptions, Transport, WritePath};
 
 use super::support::*;
 
@@ -120,27 +120,35 @@ fn limit_locked_memory(bytes: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) }, 0);
 }
 
-/// Runs in a child, because the limit is the process's.
-fn under_limit(limit_bytes: u64) {
-    limit_locked_memory(limit_bytes);
-    drop_ipc_lock();
-    let arena = ArenaConfig {
+/// Slots of 64 KiB: the limits below leave room for some, for few, for none.
+fn limited_arena() -> ArenaConfig {
+    ArenaConfig {
         slot_bytes: 64 * 1024,
         slots: 64,
         ..small_arena()
-    };
-    let wanted = 64 * 64 * 1024 + 4 * 4096;
-    let mut rig = Rig::new(&config(WritePath::Auto), &arena);
+    }
+}
+
+/// What `limited_arena` would like to register: its slots and its slab of 64 headers.
+const WANTED_BYTES: u64 = 64 * 64 * 1024 + 4 * 4096;
+
+/// In a child: every byte arrives, whatever part of the arena is registered.
+fn send_under_limit(limit_bytes: u64) {
+    let mut rig = Rig::new(&config(WritePath::Auto), &limited_arena());
     let stats = rig.transport.stats();
-    assert_eq!(stats.registered_bytes_wanted, wanted);
+    assert_eq!(stats.registered_bytes_wanted, WANTED_BYTES);
     assert!(
-        stats.registered_bytes <= limit_bytes && stats.registered_bytes < wanted,
+        stats.registered_bytes <= limit_bytes && stats.registered_bytes < WANTED_BYTES,
         "{stats:?}"
     );
-    // No more than one slot short of the limit.
+    // The ring itself counts, too; beyond it no more than one slot is left unused.
     assert!(
-        limit_bytes < 256 * 1024 || stats.registered_bytes + 2 * 64 * 1024 > limit_bytes,
+        limit_bytes < 1 << 20 || stats.registered_bytes + (256 << 10) > limit_bytes,
         "{stats:?}"
+    );
+    println!(
+        "registered {} of {}",
+        stats.registered_bytes, stats.registered_bytes_wanted
     );
 
     let (addr, served) = peer(read_to_end);
@@ -160,48 +168,154 @@ fn under_limit(limit_bytes: u64) {
     );
     rig.transport.close(CONN);
     rig.drive_until_closed(CONN);
-    assert!(
-        served.join().unwrap() == sent,
-        "registered or not, every byte arrives"
-    );
+    assert!(served.join().unwrap() == sent);
     rig.finish();
+}
 
-    let demanded = TransportConfig {
-        ..config(WritePath::WritevFixed)
+/// In a child: the locked memory of one transport is there for the next.
+fn restart_under_limit(limit_bytes: u64) {
+    let registered = || {
+        Rig::new(&config(WritePath::WritevFixed), &limited_arena())
+            .finish()
+            .registered_bytes
     };
-    let made = Transport::new(&demanded, Arc::new(Arena::new(&arena).unwrap()));
-    assert_eq!(
-        made.is_ok(),
-        limit_bytes >= 256 * 1024,
-        "a demanded path needs at least one slot"
-    );
-    if let Err(error) = made {
-        assert!(error.to_string().contains("RLIMIT_MEMLOCK"), "{error}");
+    let first = registered();
+    assert!(first > limit_bytes / 2, "{first}");
+    let second = registered();
+    assert!(second + (256 << 10) > first, "{second} after {first}");
+}
+
+/// In a child: a demanded path that needs registered memory says what is missing.
+fn demand_under_limit(_: u64) {
+    let arena = Arc::new(Arena::new(&limited_arena()).unwrap());
+    let error = Transport::new(&config(WritePath::WritevFixed), arena)
+        .err()
+        .expect("refused");
+    assert!(matches!(error, SetupError::WritePath { .. }), "{error:?}");
+    assert!(error.to_string().contains("RLIMIT_MEMLOCK"), "{error}");
+}
+
+/// In a child: not even the ring fits.
+fn fail_under_limit(_: u64) {
+    let arena = Arc::new(Arena::new(&limited_arena()).unwrap());
+    match Transport::new(&config(WritePath::Auto), arena) {
+        Err(error) => {
+            assert!(
+                matches!(error, SetupError::LockedMemory { limit_bytes: 0, .. }),
+                "{error:?}"
+            );
+            assert!(error.to_string().contains("ulimit -l"), "{error}");
+        }
+        Ok(_) => println!("skipped: this kernel does not count rings as locked memory"),
     }
 }
 
 const LIMIT_VARIABLE: &str = "RINGMAIN_TEST_MEMLOCK_BYTES";
 
-#[test]
-fn locked_memory_refused_registers_what_fits() {
-    if let Ok(limit) = std::env::var(LIMIT_VARIABLE) {
-        under_limit(limit.parse().expect("a number of bytes"));
-        return;
+/// Runs `body` in a child process under a limit of locked memory: the limit belongs to a whole process.
+fn under_limit(test: &str, limit_bytes: u64, body: fn(u64)) {
+    if std::env::var_os(LIMIT_VARIABLE).is_some() {
+        limit_locked_memory(limit_bytes);
+        drop_ipc_lock();
+        return body(limit_bytes);
     }
-    for limit_bytes in [2u64 << 20, 512 * 1024, 0] {
+    let output = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", test, "--nocapture"])
+        .env(LIMIT_VARIABLE, "set")
+        .output()
+        .expect("a child");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "limit {limit_bytes}: {text}"
+    );
+}
+
+#[test]
+fn half_the_locked_memory_registers_half_the_arena() {
+    under_limit(
+        "refusals::half_the_locked_memory_registers_half_the_arena",
+        2 << 20,
+        send_under_limit,
+    );
+}
+
+#[test]
+fn hardly_any_locked_memory_registers_nothing_and_still_sends() {
+    under_limit(
+        "refusals::hardly_any_locked_memory_registers_nothing_and_still_sends",
+        160 << 10,
+        send_under_limit,
+    );
+}
+
+#[test]
+fn locked_memory_is_given_back_at_once() {
+    under_limit(
+        "refusals::locked_memory_is_given_back_at_once",
+        2 << 20,
+        restart_under_limit,
+    );
+}
+
+#[test]
+fn a_demanded_path_without_locked_memory_is_an_error() {
+    under_limit(
+        "refusals::a_demanded_path_without_locked_memory_is_an_error",
+        160 << 10,
+        demand_under_limit,
+    );
+}
+
+#[test]
+fn no_locked_memory_for_the_ring_names_the_limit() {
+    under_limit(
+        "refusals::no_locked_memory_for_the_ring_names_the_limit",
+        0,
+        fail_under_limit,
+    );
+}
+
+/// In a child: no descriptor is left for a socket, later for the ring.
+#[test]
+fn running_out_of_descriptors_is_an_event_and_a_typed_error() {
+    const VARIABLE: &str = "RINGMAIN_TEST_DESCRIPTORS";
+    if std::env::var_os(VARIABLE).is_none() {
         let output = Command::new(std::env::current_exe().expect("this test"))
             .args([
                 "--exact",
-                "refusals::locked_memory_refused_registers_what_fits",
+                "refusals::running_out_of_descriptors_is_an_event_and_a_typed_error",
             ])
-            .env(LIMIT_VARIABLE, limit_bytes.to_string())
+            .env(VARIABLE, "set")
             .output()
             .expect("a child");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned()
-            + &String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && text.contains("1 passed"),
-            "limit {limit_bytes}: {text}"
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stdout)
         );
+        return;
     }
+    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+    let arena = Arc::new(Arena::new(&small_arena()).unwrap());
+    let limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is readable for the length of the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    rig.transport
+        .connect(CONN, ([127, 0, 0, 1], 9).into(), &SocketOptions::default());
+    rig.step(std::time::Duration::from_secs(10));
+    let failed = rig
+        .seen
+        .iter()
+        .any(|seen| matches!(seen, Seen::ConnectFailed(CONN, LostCause::Exhausted(_))));
+    assert!(failed, "{:?}", rig.seen);
+    let error = Transport::new(&config(WritePath::SendMsg), arena)
+        .err()
+        .expect("refused");
+    assert!(matches!(error, SetupError::Descriptors { .. }), "{error:?}");
+    rig.finish();
 }

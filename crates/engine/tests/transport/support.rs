@@ -16,13 +16,13 @@ use ringmain::transport::{
 };
 
 /// Longer than anything here takes, even on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The connection of tests that need only one.
-pub const CONN: ConnIndex = ConnIndex(0);
+pub(crate) const CONN: ConnIndex = ConnIndex(0);
 
 /// A small arena: 16 slots of 16 KiB, 64 headers, 8 receive buffers of 4 KiB.
-pub fn small_arena() -> ArenaConfig {
+pub(crate) fn small_arena() -> ArenaConfig {
     ArenaConfig {
         slot_bytes: 16 * 1024,
         slots: 16,
@@ -34,7 +34,7 @@ pub fn small_arena() -> ArenaConfig {
 }
 
 /// A configuration for up to eight connections.
-pub fn config(write_path: WritePath) -> TransportConfig {
+pub(crate) fn config(write_path: WritePath) -> TransportConfig {
     TransportConfig {
         connections_max: 8,
         write_path,
@@ -44,7 +44,7 @@ pub fn config(write_path: WritePath) -> TransportConfig {
 
 /// An event without its borrowed bytes; those are kept by connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub(crate) enum Seen {
     Connected(ConnIndex),
     ConnectFailed(ConnIndex, LostCause),
     WriteDone(ConnIndex),
@@ -53,15 +53,15 @@ pub enum Seen {
 }
 
 /// A transport with everything it has told so far.
-pub struct Rig {
-    pub transport: Transport,
-    pub arena: Arc<Arena>,
-    pub seen: Vec<Seen>,
-    pub received: BTreeMap<u16, Vec<u8>>,
+pub(crate) struct Rig {
+    pub(crate) transport: Transport,
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) received: BTreeMap<u16, Vec<u8>>,
 }
 
 impl Rig {
-    pub fn new(config: &TransportConfig, arena: &ArenaConfig) -> Self {
+    pub(crate) fn new(config: &TransportConfig, arena: &ArenaConfig) -> Self {
         let arena = Arc::new(Arena::new(arena).expect("an arena"));
         let transport = Transport::new(config, Arc::clone(&arena)).expect("a transport");
         Self {
@@ -73,7 +73,7 @@ impl Rig {
     }
 
     /// One round of the driver's loop.
-    pub fn step(&mut self, timeout: Duration) {
+    pub(crate) fn step(&mut self, timeout: Duration) {
         self.transport.wait(Some(timeout)).expect("the ring works");
         while let Some(event) = self.transport.next_event() {
             self.seen.push(match event {
@@ -99,7 +99,7 @@ impl Rig {
     }
 
     /// Drives until `is_done`; fails after [`PATIENCE`].
-    pub fn drive_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+    pub(crate) fn drive_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_done(self) {
             assert!(
@@ -112,14 +112,14 @@ impl Rig {
         }
     }
 
-    pub fn drive_until_seen(&mut self, seen: Seen) {
+    pub(crate) fn drive_until_seen(&mut self, seen: Seen) {
         self.drive_until(&format!("waiting for {seen:?}"), |rig| {
             rig.seen.contains(&seen)
         });
     }
 
     /// Drives until the connection has ended; gives the cause and how far its write had come.
-    pub fn drive_until_closed(&mut self, conn: ConnIndex) -> (LostCause, Option<u64>) {
+    pub(crate) fn drive_until_closed(&mut self, conn: ConnIndex) -> (LostCause, Option<u64>) {
         let mut end = None;
         self.drive_until(&format!("waiting for the end of {conn}"), |rig| {
             end = rig.seen.iter().find_map(|seen| match seen {
@@ -133,17 +133,17 @@ impl Rig {
         end.expect("driven until then")
     }
 
-    pub fn connect(&mut self, conn: ConnIndex, addr: SocketAddr, options: &SocketOptions) {
+    pub(crate) fn connect(&mut self, conn: ConnIndex, addr: SocketAddr, options: &SocketOptions) {
         self.transport.connect(conn, addr, options);
         self.drive_until_seen(Seen::Connected(conn));
     }
 
-    pub fn count(&self, seen: Seen) -> usize {
+    pub(crate) fn count(&self, seen: Seen) -> usize {
         self.seen.iter().filter(|other| **other == seen).count()
     }
 
     /// Gathers and submits one write. Panics when the connection cannot write.
-    pub fn write(&mut self, conn: ConnIndex, pieces: &[Piece<'_>]) {
+    pub(crate) fn write(&mut self, conn: ConnIndex, pieces: &[Piece<'_>]) {
         let mut gather = self
             .transport
             .gather(conn)
@@ -158,7 +158,7 @@ impl Rig {
     }
 
     /// Writes and drives until it is done.
-    pub fn write_all(&mut self, conn: ConnIndex, pieces: &[Piece<'_>]) {
+    pub(crate) fn write_all(&mut self, conn: ConnIndex, pieces: &[Piece<'_>]) {
         let done = self.count(Seen::WriteDone(conn));
         self.write(conn, pieces);
         self.drive_until("waiting for a write", |rig| {
@@ -167,7 +167,7 @@ impl Rig {
     }
 
     /// Ends the transport and shows that nothing was left behind; gives its counters.
-    pub fn finish(self) -> TransportStats {
+    pub(crate) fn finish(self) -> TransportStats {
         let stats = self.transport.stats();
         drop(self.transport);
         assert_eq!(stats.completion_overflows, 0, "{stats:?}");
@@ -183,13 +183,13 @@ impl Rig {
 }
 
 /// A piece of a write of a test.
-pub enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     Slot(&'a SlotToken, Range<usize>),
     Bytes(Bytes),
 }
 
 /// What a list of pieces puts on the wire.
-pub fn wire_bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
+pub(crate) fn wire_bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
     pieces
         .iter()
         .flat_map(|piece| match piece {
@@ -200,20 +200,21 @@ pub fn wire_bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
 }
 
 /// Bytes that repeat only after a long while, so that a shifted or repeated piece is seen.
-pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    (0..len)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        })
-        .collect()
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
 }
 
 /// Takes a header and a slot and fills both.
-pub fn frame(arena: &Arena, seed: u64, body_len: usize) -> (SlotToken, SlotToken, usize) {
+pub(crate) fn frame(arena: &Arena, seed: u64, body_len: usize) -> (SlotToken, SlotToken, usize) {
     let mut header = arena.headers().acquire().expect("a header");
     let mut body = arena.slots().acquire().expect("a slot");
     header.as_mut().copy_from_slice(&pattern(seed, 256));
@@ -222,7 +223,7 @@ pub fn frame(arena: &Arena, seed: u64, body_len: usize) -> (SlotToken, SlotToken
 }
 
 /// Gives tokens back.
-pub fn release(arena: &Arena, tokens: impl IntoIterator<Item = SlotToken>) {
+pub(crate) fn release(arena: &Arena, tokens: impl IntoIterator<Item = SlotToken>) {
     for token in tokens {
         match token.kind() {
             ringmain::memory::SlotKind::Header => arena.headers().release(token),
@@ -232,7 +233,7 @@ pub fn release(arena: &Arena, tokens: impl IntoIterator<Item = SlotToken>) {
 }
 
 /// A listener on loopback and a thread that serves one connection of it.
-pub fn peer<T: Send + 'static>(
+pub(crate) fn peer<T: Send + 'static>(
     serve: impl FnOnce(TcpStream) -> T + Send + 'static,
 ) -> (SocketAddr, JoinHandle<T>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
@@ -244,14 +245,14 @@ pub fn peer<T: Send + 'static>(
 }
 
 /// Serves by reading to the end.
-pub fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
+pub(crate) fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     stream.read_to_end(&mut all).expect("readable to the end");
     all
 }
 
 /// Feature sets whose fallbacks differ: all, no multishot, a plain ring, nothing registered, nothing at all.
-pub fn feature_sets() -> Vec<(&'static str, Features)> {
+pub(crate) fn feature_sets() -> Vec<(&'static str, Features)> {
     let all = Features::default();
     let none = Features {
         single_issuer: false,
