@@ -17,8 +17,9 @@ use crate::backoff::{Backoff, Rng};
 use crate::batch::{BatchState, Batches};
 use crate::calls::{CallKind, CallState, Calls};
 use crate::error::{CallError, Ended, LaneError, SubmitError};
-use crate::lane::{Lanes, Phase};
+use crate::lane::{Lanes, Rules};
 use crate::limits::REQUEST_SPAN_MAX;
+use crate::mutation::{Faults, Mutation};
 use crate::numbers::Numbers;
 use crate::outcome::{Account, NotSent, Outcome};
 use crate::pending::Pending;
@@ -47,6 +48,7 @@ pub struct Client {
     unresolved: u32,
     stats: Stats,
     rng: Rng,
+    faults: Faults,
 }
 
 /// The session's data beside its state.
@@ -130,6 +132,7 @@ impl Client {
             unresolved: 0,
             stats: Stats::default(),
             rng: Rng::new(config.seed),
+            faults: Faults::new(&config),
             config,
         })
     }
@@ -227,7 +230,7 @@ impl Client {
     }
 
     /// Stops accepting, resolves everything by `deadline` at the latest, logs out and ends. A second call can only
-    /// bring the deadline forward.
+    /// bring the deadline forward. One that has passed ends everything now, without a logout.
     pub fn close(&mut self, now: Micros, deadline: Micros) {
         if self.session.state.is_final() {
             return;
@@ -239,7 +242,10 @@ impl Client {
         self.session.closing = Some(deadline);
         self.alarms.arm(Owner::Close, deadline);
         self.cap_deadlines(deadline);
-        self.finish_when_done(now);
+        if deadline <= now {
+            self.close_alarm(now);
+        }
+        self.finish_when_done();
     }
 
     /// Gives everything up: what was never sent, or only refused, ends `NotSent`; what may have been stored ends
@@ -248,11 +254,29 @@ impl Client {
         self.settle_all(now, NotSent::Purged);
     }
 
+    /// Gives one batch up, as [`Client::purge`] does with all. Without effect on one that is decided or unknown.
+    pub fn give_up(&mut self, now: Micros, key: BatchKey) {
+        let state = self.batches.get(key).map(|batch| batch.state);
+        if let Some(BatchState::Queued | BatchState::Awaiting | BatchState::Retry) = state {
+            self.give_up_batch(now, key, NotSent::Purged);
+            self.finish_when_done();
+        }
+    }
+
     /// The next outcome. Its key is free from now on.
     pub fn poll_outcome(&mut self) -> Option<Outcome> {
         let outcome = self.outcomes.pop_front()?;
         match outcome {
-            Outcome::Batch { key, .. } => self.batches.vacate(key),
+            Outcome::Batch { key, .. } => {
+                let is_told_once = self.batches[key].state == BatchState::Resolved;
+                assert!(
+                    is_told_once || !self.faults.is_none(),
+                    "an outcome is told once"
+                );
+                if is_told_once {
+                    self.batches.vacate(key);
+                }
+            }
             Outcome::Call { key, .. } => self.calls.vacate(key),
         }
         Some(outcome)
@@ -264,12 +288,10 @@ impl Client {
     pub fn lane_has_room(&self, lane: LaneKey) -> bool {
         self.session.state == SessionState::Active
             && self.refuse_when_ended().is_ok()
-            && self.lanes.get(lane).is_some_and(|open| {
-                open.phase == Phase::Flowing
-                    && open.retry == 0
-                    && open.queue.len() == 0
-                    && open.has_window_room(&self.batches, self.numbers.next(), self.span_max())
-            })
+            && self
+                .lanes
+                .get(lane)
+                .is_some_and(|open| open.has_room(&self.batches, self.rules()))
     }
 
     /// Batches of the lane that wait, and requests of the lane without a final answer.
@@ -364,15 +386,12 @@ impl Client {
         }
     }
 
-    /// How far apart numbers of a lane may be (law W1).
-    #[cfg(not(feature = "mutations"))]
-    const fn span_max(&self) -> u64 {
-        REQUEST_SPAN_MAX
-    }
-
-    /// How far apart numbers of a lane may be (law W1), one too far under the mutation.
-    #[cfg(feature = "mutations")]
-    fn span_max(&self) -> u64 {
-        REQUEST_SPAN_MAX + u64::from(self.config.mutates(crate::Mutation::Span128))
+    /// The rules under which lanes take their turns at this moment.
+    fn rules(&self) -> Rules {
+        Rules {
+            request_next: self.numbers.next(),
+            span_max: REQUEST_SPAN_MAX + u64::from(self.faults.commits(Mutation::Span128)),
+            retries_oldest_first: !self.faults.commits(Mutation::ResumeOutOfOrder),
+        }
     }
 }

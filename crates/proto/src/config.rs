@@ -24,7 +24,8 @@ pub enum Ordering {
     /// overtake, which [`crate::Stats::overtaken`] counts.
     #[default]
     Pipelined,
-    /// One request in flight: whatever is confirmed is confirmed in submission order. The window setting is ignored.
+    /// One request in flight: whatever is confirmed was stored in submission order. The window setting is ignored.
+    /// A request that ends `Unknown` is outside of this order: it may still be stored, at any later place.
     Strict,
 }
 
@@ -44,22 +45,6 @@ impl Default for LaneConfig {
             ordering: Ordering::Pipelined,
         }
     }
-}
-
-/// A fault put in on purpose, to prove that the simulator's oracle sees it. Only with the feature `mutations`.
-#[cfg(feature = "mutations")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mutation {
-    /// W1 with 128 instead of 127.
-    Span128,
-    /// A retry takes a new number.
-    NewNumberOnRetry,
-    /// Every batch outcome is given twice.
-    ReceiptTwice,
-    /// Retries go out newest first.
-    ResumeOutOfOrder,
-    /// An outcome is given while a write of its batch is in flight.
-    EarlyFree,
 }
 
 /// Settings of a client. Start from [`Config::new`] and change fields.
@@ -99,7 +84,7 @@ pub struct Config {
     pub on_lost_coverage: OnLostCoverage,
     /// The fault to commit, none by default. Test only.
     #[cfg(feature = "mutations")]
-    pub mutation: Option<Mutation>,
+    pub mutation: Option<crate::Mutation>,
 }
 
 /// What is wrong with a [`Config`]. Always the caller's mistake.
@@ -213,12 +198,6 @@ impl Config {
             self.refusal_backoff_us_min,
             self.refusal_backoff_us_max,
         )
-    }
-
-    /// Whether the fault `mutation` is to be committed.
-    #[cfg(feature = "mutations")]
-    pub(crate) fn mutates(&self, mutation: Mutation) -> bool {
-        self.mutation == Some(mutation)
     }
 }
 

@@ -27,13 +27,39 @@ pub(crate) enum Phase {
     Pausing,
 }
 
-/// The batch whose turn it is.
+/// What a lane would do, were it its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Send this one again, under its number.
     Retry(BatchKey),
     /// Send this one for the first time.
     New(BatchKey),
+    /// Nothing: drains, pauses, has nothing to send, or the next in order is still being written.
+    Nothing,
+    /// Nothing: a batch waits for a place in the window (law W2).
+    WindowFull,
+    /// Nothing: a batch waits because the oldest unresolved request is too far behind (law W1).
+    SpanFull,
+}
+
+/// The laws that can hold a batch back while its lane flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldBy {
+    /// Law W2.
+    Window,
+    /// Law W1.
+    Span,
+}
+
+/// What holds for every lane of a client when it asks for its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// The number a new request would take.
+    pub(crate) request_next: u64,
+    /// How far it may be above the oldest unresolved one (law W1).
+    pub(crate) span_max: u64,
+    /// Retries go oldest first (law W5). `false` is a fault for the simulator to find.
+    pub(crate) retries_oldest_first: bool,
 }
 
 /// Requests of a lane without a final answer, by rising number.
@@ -94,6 +120,8 @@ pub(crate) struct Lane {
     pub(crate) retry: u8,
     /// Refusals since the last confirmation.
     pub(crate) refusals_in_row: u32,
+    /// What a waiting batch was last held back by, so that each wait is counted once.
+    pub(crate) held_by: Option<HeldBy>,
     /// Whether the lane is in the table's turn queue.
     in_turn_queue: bool,
 }
@@ -109,36 +137,46 @@ impl Lane {
             awaiting: 0,
             retry: 0,
             refusals_in_row: 0,
+            held_by: None,
             in_turn_queue: false,
         }
     }
 
-    /// The batch to send now, were it the lane's turn, when the next number is `next_request`.
-    pub(crate) fn turn(&self, batches: &Batches, next_request: u64, span_max: u64) -> Option<Turn> {
+    /// What it would do, were it its turn.
+    pub(crate) fn turn(&self, batches: &Batches, rules: Rules) -> Turn {
         if self.phase != Phase::Flowing {
-            return None;
+            return Turn::Nothing;
         }
         if self.retry > 0 {
-            let first = self.first_retry(batches);
-            // Its last transmission is still being written: the rest waits, so that order holds.
-            return (!batches[first].request.write_in_flight()).then_some(Turn::Retry(first));
+            // Retries go first, in order (law W5). While the last transmission of the next one is still being
+            // written, the rest waits behind it.
+            let next = self.next_retry(batches, rules);
+            return match batches[next].request.write_in_flight() {
+                true => Turn::Nothing,
+                false => Turn::Retry(next),
+            };
         }
-        let head = self.queue.head()?;
-        self.has_window_room(batches, next_request, span_max)
-            .then_some(Turn::New(head))
+        match self.queue.head() {
+            None => Turn::Nothing,
+            Some(_) if self.window.len() >= self.config.window() => Turn::WindowFull,
+            Some(_) if self.is_span_full(batches, rules) => Turn::SpanFull,
+            Some(head) => Turn::New(head),
+        }
     }
 
-    /// Laws W1 and W2 for a new request with number `next_request`.
-    pub(crate) fn has_window_room(
-        &self,
-        batches: &Batches,
-        next_request: u64,
-        span_max: u64,
-    ) -> bool {
-        self.window.len() < self.config.window()
-            && self
-                .oldest_request(batches)
-                .is_none_or(|oldest| next_request - oldest <= span_max)
+    /// Whether a batch submitted now would be sent at once.
+    pub(crate) fn has_room(&self, batches: &Batches, rules: Rules) -> bool {
+        self.phase == Phase::Flowing
+            && self.retry == 0
+            && self.queue.len() == 0
+            && self.window.len() < self.config.window()
+            && !self.is_span_full(batches, rules)
+    }
+
+    /// Law W1: whether a new request would be too far above the oldest unresolved one.
+    fn is_span_full(&self, batches: &Batches, rules: Rules) -> bool {
+        self.oldest_request(batches)
+            .is_some_and(|oldest| rules.request_next - oldest > rules.span_max)
     }
 
     /// The lowest unresolved number.
@@ -185,10 +223,14 @@ impl Lane {
         }
     }
 
-    fn first_retry(&self, batches: &Batches) -> BatchKey {
+    fn next_retry(&self, batches: &Batches, rules: Rules) -> BatchKey {
+        let is_retry = |key: &BatchKey| batches[*key].state == BatchState::Retry;
         let mut keys = self.window.keys().iter().copied();
-        keys.find(|&key| batches[key].state == BatchState::Retry)
-            .expect("a lane with retries has one in its window")
+        let next = match rules.retries_oldest_first {
+            true => keys.find(is_retry),
+            false => keys.rfind(is_retry),
+        };
+        next.expect("a lane with retries has one in its window")
     }
 }
 

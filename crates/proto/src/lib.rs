@@ -106,6 +106,7 @@ mod eviction;
 mod key;
 mod lane;
 pub mod limits;
+mod mutation;
 mod numbers;
 mod outcome;
 mod pending;
@@ -118,12 +119,12 @@ mod timers;
 
 pub use action::{ConnectionAction, Transmit};
 pub use client::Client;
-#[cfg(feature = "mutations")]
-pub use config::Mutation;
 pub use config::{Config, ConfigError, LaneConfig, OnLostCoverage, Ordering};
 pub use error::{CallError, DriverError, Ended, LaneError, SubmitError};
 pub use eviction::{Reaction, reaction};
 pub use key::{BatchKey, CallKey, Frame, LaneKey};
+#[cfg(feature = "mutations")]
+pub use mutation::Mutation;
 pub use outcome::{Account, Answer, NotSent, Outcome, Receipt};
 pub use reply::{Reply, ReplyMatch, Verdict};
 pub use session::{FatalError, IllegalEvent, SessionEvent, SessionState};

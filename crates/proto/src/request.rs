@@ -41,10 +41,10 @@ pub(crate) enum Judgement {
     Done(Success),
     /// Refused for good, and no transmission can have been stored.
     Rejected(ErrorCode),
-    /// Refused for good, but an earlier transmission may have been stored.
-    Unknown,
+    /// Refused for good, but an earlier transmission may have been done.
+    Unknown(ErrorCode),
     /// Refused for good, but another transmission is still unanswered: wait for it, do not send again.
-    Wait,
+    Wait(ErrorCode),
     /// Refused for now: send again after a pause.
     Refused(RefusalKind),
     /// The session is gone: log in, then send again.
@@ -97,6 +97,16 @@ impl Request {
     /// Whether a write of it is in the driver's hands.
     pub(crate) const fn write_in_flight(&self) -> bool {
         self.write_in_flight
+    }
+
+    /// Whether it was transmitted at least once.
+    pub(crate) const fn was_sent(&self) -> bool {
+        self.transmissions > 0
+    }
+
+    /// Whether a transmission on this connection is unanswered.
+    pub(crate) const fn may_be_answered(&self) -> bool {
+        self.open > 0
     }
 
     /// Whether it was refused for good and only waits for the answers of other transmissions.
@@ -176,9 +186,9 @@ impl Request {
     fn refuse(&mut self, code: ErrorCode) -> Judgement {
         if self.open > 0 {
             self.refused = Some(code);
-            Judgement::Wait
+            Judgement::Wait(code)
         } else if self.lost {
-            Judgement::Unknown
+            Judgement::Unknown(code)
         } else {
             Judgement::Rejected(code)
         }
@@ -190,7 +200,7 @@ impl Request {
             return GivenUp::Unknown;
         }
         GivenUp::NotSent(match reason {
-            NotSent::Deadline if self.transmissions > 0 => NotSent::Refused,
+            NotSent::Deadline if self.was_sent() => NotSent::Refused,
             reason => reason,
         })
     }

@@ -21,7 +21,9 @@ pub struct Stats {
     /// really overtaken: a lost reply looks the same. Always 0 in a `Strict` lane. Batches that end `Unknown` are not
     /// counted; they may be stored anywhere.
     pub overtaken: u64,
-    /// Times a lane had to wait because its oldest unresolved request is 127 numbers behind (law W1).
+    /// Times a batch had to wait because its lane's window was full (law W2).
+    pub window_waits: u64,
+    /// Times a batch had to wait because its lane's oldest unresolved request is 127 numbers behind (law W1).
     pub span_waits: u64,
     /// Replies to numbers that were settled before: late or duplicate.
     pub replies_late: u64,

@@ -65,16 +65,16 @@ impl Client {
         for owner in [Owner::Session, Owner::Heartbeat, Owner::WriteStall] {
             self.alarms.cancel(owner);
         }
+        if self.session.state.is_final() {
+            self.alarms.cancel(Owner::Close);
+        }
         self.lose_connection_batches(now);
         self.lose_connection_calls();
         if self.session.state == SessionState::Disconnected {
             let failures = self.session.connects_in_row.saturating_sub(1);
             let pause_us = self.reconnect_backoff().pause_us(failures, &mut self.rng);
             self.alarms.arm(Owner::Session, now.after(pause_us));
-            self.finish_when_done(now);
-        } else {
-            // A logout that was cut off: whatever the close left open ends here.
-            self.settle_all(now, NotSent::Deadline);
+            self.finish_when_done();
         }
         Ok(())
     }
@@ -83,21 +83,21 @@ impl Client {
     pub fn handle_eviction(&mut self, now: Micros, reason: EvictionReason) {
         self.stats.evictions += 1;
         match reaction(reason) {
-            Reaction::Resume => self.recycle(now),
+            Reaction::Resume => self.recycle(),
             Reaction::ResumeUncovered => {
                 self.session.coverage_in_doubt = self.session.epoch != 0;
-                self.recycle(now);
+                self.recycle();
             }
             Reaction::BlameCall => match self.blamed_call() {
                 Some(key) => {
                     self.decide_call(key, Answer::Evicted { reason });
-                    self.recycle(now);
+                    self.recycle();
                 }
                 None => self.fail(now, FatalError::Evicted(reason)),
             },
             Reaction::Fatal => self.fail(now, FatalError::Evicted(reason)),
         }
-        self.finish_when_done(now);
+        self.finish_when_done();
     }
 
     /// The call that a "malformed request" can only mean.
@@ -116,7 +116,7 @@ impl Client {
         match verdict {
             Verdict::LoggedIn { session: 0 } | Verdict::Success | Verdict::Confirmed { .. } => {
                 // Nonsense from the peer: a new connection is a new chance.
-                self.recycle(now);
+                self.recycle();
             }
             Verdict::LoggedIn { session } => self.accept_login(now, session),
             Verdict::LoginFailed => self.fail(now, FatalError::LoginFailed),
@@ -146,7 +146,7 @@ impl Client {
                 self.lane_moved(lane);
             }
         }
-        self.finish_when_done(now);
+        self.finish_when_done();
     }
 
     /// Ends what may be stored and can no longer be protected from being stored twice.
@@ -186,13 +186,13 @@ impl Client {
                 let pause_us = self.reconnect_backoff().pause_us(failures, &mut self.rng);
                 self.alarms.arm(Owner::Session, now.after(pause_us));
             }
-            CodeClass::AlreadyApplied | CodeClass::SessionDead => self.recycle(now),
+            CodeClass::AlreadyApplied | CodeClass::SessionDead => self.recycle(),
             CodeClass::Permanent => self.fail(now, FatalError::LoginRejected(code)),
         }
     }
 
     /// Gives the connection up for a new one. While logging out there is no new one.
-    pub(super) fn recycle(&mut self, now: Micros) {
+    pub(super) fn recycle(&mut self) {
         match self.session.state {
             SessionState::Connecting
             | SessionState::Connected
@@ -201,7 +201,7 @@ impl Client {
                 self.apply(SessionEvent::Recycle);
                 self.give_up_connection();
             }
-            SessionState::LoggingOut => self.end(now, SessionEvent::Shut),
+            SessionState::LoggingOut => self.end(SessionEvent::Shut),
             _ => {}
         }
     }
@@ -217,16 +217,21 @@ impl Client {
             return;
         }
         self.session.fatal = Some(error);
-        self.end(now, SessionEvent::Fail);
+        self.end(SessionEvent::Fail);
         self.settle_all(now, NotSent::Failed(error));
     }
 
     /// Ends the session with `Shut` or `Fail`, from a state that allows it.
-    pub(super) fn end(&mut self, _now: Micros, event: SessionEvent) {
+    pub(super) fn end(&mut self, event: SessionEvent) {
+        let is_closing_connection = self.session.state.is_closing_connection();
         self.apply(event);
-        self.give_up_connection();
-        self.session.action_due = !self.session.state.is_final();
         self.alarms.cancel(Owner::Close);
+        if self.session.state.is_final() {
+            self.session.action_due = false;
+            self.alarms.cancel(Owner::Session);
+        } else if !is_closing_connection {
+            self.give_up_connection();
+        }
     }
 
     fn give_up_connection(&mut self) {
@@ -283,17 +288,11 @@ impl Client {
                 CallState::Free | CallState::Queued | CallState::Resolved => {}
                 CallState::Held(_) => self.release_call(key),
                 CallState::Awaiting | CallState::Retry | CallState::Pausing => {
-                    let number = call.request.number;
-                    if call.request.awaits_nothing_new() {
-                        self.decide_call(key, Answer::Unknown { request: number });
-                        continue;
+                    let request = call.request.number;
+                    match call.request.awaits_nothing_new() {
+                        true => self.decide_call(key, Answer::Unknown { request }),
+                        false => self.retry_call(key),
                     }
-                    if call.kind == CallKind::Read {
-                        call.request.number = 0;
-                    }
-                    call.state = CallState::Retry;
-                    let deadline = call.request.deadline;
-                    self.alarms.arm(Owner::Call(key), deadline);
                 }
             }
         }

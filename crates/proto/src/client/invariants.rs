@@ -4,7 +4,8 @@ use super::Client;
 use crate::LaneKey;
 use crate::batch::BatchState;
 use crate::calls::CallState;
-use crate::lane::Phase;
+use crate::lane::{Phase, Turn};
+use crate::limits::REQUEST_SPAN_MAX;
 use crate::session::SessionState;
 
 impl Client {
@@ -49,6 +50,11 @@ impl Client {
         );
         if self.session.state.is_final() {
             assert_eq!(self.unresolved, 0, "nothing is open after the end");
+            assert_eq!(
+                self.alarms.earliest(),
+                None,
+                "nothing waits for time after the end"
+            );
         }
     }
 
@@ -138,7 +144,7 @@ impl Client {
             lane.phase != Phase::Draining || lane.awaiting > 0,
             "a lane drains only while something is in flight"
         );
-        if self.is_unmutated() {
+        if self.faults.is_none() {
             self.check_numbers(key);
         }
     }
@@ -157,30 +163,21 @@ impl Client {
             newest = number;
         }
         assert!(
-            newest - oldest <= self.span_max(),
+            newest - oldest <= REQUEST_SPAN_MAX,
             "W1: {oldest} and {newest} are too far apart"
         );
         assert!(
             newest < self.numbers.next(),
             "W4: numbers come from the counter"
         );
-        let could_send = self.session.state == SessionState::Active
-            && lane
-                .turn(&self.batches, self.numbers.next(), self.span_max())
-                .is_some();
+        let can_send = self.session.state == SessionState::Active
+            && matches!(
+                lane.turn(&self.batches, self.rules()),
+                Turn::Retry(_) | Turn::New(_)
+            );
         assert!(
-            !could_send || self.lanes.asked_turn(key),
+            !can_send || self.lanes.asked_turn(key),
             "a lane that can send asked for its turn"
         );
-    }
-
-    #[cfg(not(feature = "mutations"))]
-    const fn is_unmutated(&self) -> bool {
-        true
-    }
-
-    #[cfg(feature = "mutations")]
-    const fn is_unmutated(&self) -> bool {
-        self.config.mutation.is_none()
     }
 }

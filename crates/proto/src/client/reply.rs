@@ -7,7 +7,7 @@ use crate::alarms::Owner;
 use crate::batch::BatchState;
 use crate::calls::{CallKind, CallState};
 use crate::lane::Phase;
-use crate::outcome::{Answer, Receipt};
+use crate::outcome::{Answer, NotSent, Receipt};
 use crate::reply::{Reply, ReplyMatch};
 use crate::request::{Judgement, RefusalKind, Success};
 use crate::session::{SessionEvent, SessionState};
@@ -19,17 +19,18 @@ impl Client {
     pub fn handle_reply(&mut self, now: Micros, reply: &Reply) -> ReplyMatch {
         let matched = match reply.operation.client_operation() {
             Operation::Register => self.match_login(now, reply),
-            Operation::Logout => self.match_logout(now, reply),
+            Operation::Logout => self.match_logout(reply),
             Operation::SendMessages => self.match_batch(now, reply),
             operation => self.match_call(now, operation, reply),
         };
         match matched {
             ReplyMatch::Late => self.stats.replies_late += 1,
             ReplyMatch::Foreign => self.stats.replies_foreign += 1,
-            _ if self.session.state == SessionState::Active => self.session.connects_in_row = 0,
-            _ => {}
+            // A login alone is no progress: a session that is evicted again and again must not hurry.
+            ReplyMatch::Login => {}
+            _ => self.session.connects_in_row = 0,
         }
-        self.finish_when_done(now);
+        self.finish_when_done();
         matched
     }
 
@@ -44,19 +45,19 @@ impl Client {
         ReplyMatch::Login
     }
 
-    fn match_logout(&mut self, now: Micros, reply: &Reply) -> ReplyMatch {
+    fn match_logout(&mut self, reply: &Reply) -> ReplyMatch {
         if self.session.state != SessionState::LoggingOut
             || reply.request != self.session.logout_request
         {
-            return self.unmatched(reply);
+            return unmatched(reply.request <= self.numbers.next());
         }
-        self.end(now, SessionEvent::Shut);
+        self.end(SessionEvent::Shut);
         ReplyMatch::Logout
     }
 
     fn match_batch(&mut self, now: Micros, reply: &Reply) -> ReplyMatch {
         let Some(key) = self.pending.find(reply.request) else {
-            return self.unmatched(reply);
+            return unmatched(reply.request < self.numbers.next());
         };
         let state = self.batches[key].state;
         let judgement = self.batches[key].request.judge(reply.verdict);
@@ -67,24 +68,25 @@ impl Client {
             Judgement::Late => return ReplyMatch::Late,
             Judgement::Done(success) => self.confirm_batch(now, key, success),
             Judgement::Rejected(code) => self.decide_batch(now, key, Receipt::Rejected { code }),
-            Judgement::Unknown => self.decide_batch(
+            Judgement::Unknown(_) => self.decide_batch(
                 now,
                 key,
                 Receipt::Unknown {
                     request: reply.request,
                 },
             ),
-            Judgement::Wait => self.await_others(now, key),
+            Judgement::Wait(_) => self.await_others(now, key),
             Judgement::Refused(kind) => self.refuse_batch(now, key, kind),
             Judgement::SessionLost => {
                 self.retry_batch(now, key);
-                self.recycle(now);
+                self.recycle();
             }
         }
         ReplyMatch::Batch(key)
     }
 
-    /// A success that comes after `Unknown` was decided but before it was told: the better answer is told.
+    /// An answer that comes after the batch was decided but before its receipt was told. A success always holds; any
+    /// other answer only improves on `Unknown`.
     fn improve_held(
         &mut self,
         now: Micros,
@@ -93,12 +95,17 @@ impl Client {
         judgement: Judgement,
     ) -> ReplyMatch {
         match (receipt, judgement) {
-            (Receipt::Unknown { .. }, Judgement::Done(success)) => {
-                self.confirm_batch(now, key, success);
-                ReplyMatch::Batch(key)
+            (Receipt::Stored { .. } | Receipt::StoredOffsetUnknown, _) | (_, Judgement::Late) => {
+                return ReplyMatch::Late;
             }
-            _ => ReplyMatch::Late,
+            (_, Judgement::Done(success)) => self.confirm_batch(now, key, success),
+            (Receipt::Unknown { .. }, Judgement::Rejected(code)) => {
+                self.decide_batch(now, key, Receipt::Rejected { code });
+            }
+            (Receipt::Unknown { .. }, _) => self.give_up_batch(now, key, NotSent::Refused),
+            _ => return ReplyMatch::Late,
         }
+        ReplyMatch::Batch(key)
     }
 
     fn confirm_batch(&mut self, now: Micros, key: BatchKey, success: Success) {
@@ -193,7 +200,7 @@ impl Client {
         match self.calls[key].request.judge(reply.verdict) {
             Judgement::Late => return ReplyMatch::Late,
             Judgement::Done(Success::AlreadyApplied) => {
-                self.decide_call(key, Answer::AlreadyApplied)
+                self.decide_call(key, Answer::AlreadyApplied);
             }
             Judgement::Done(_) => {
                 self.decide_call(key, Answer::Answered);
@@ -203,13 +210,17 @@ impl Client {
                 };
             }
             Judgement::Rejected(code) => self.decide_call(key, Answer::Rejected { code }),
-            Judgement::Unknown => self.decide_call(
+            // A read leaves nothing behind, so its refusal is the whole answer.
+            Judgement::Unknown(code) | Judgement::Wait(code) if kind == CallKind::Read => {
+                self.decide_call(key, Answer::Rejected { code });
+            }
+            Judgement::Unknown(_) => self.decide_call(
                 key,
                 Answer::Unknown {
                     request: reply.request,
                 },
             ),
-            Judgement::Wait => {
+            Judgement::Wait(_) => {
                 let at = self.calls[key]
                     .request
                     .deadline
@@ -219,8 +230,8 @@ impl Client {
             }
             Judgement::Refused(_) => self.pause_call(now, key),
             Judgement::SessionLost => {
-                self.calls[key].state = CallState::Retry;
-                self.recycle(now);
+                self.retry_call(key);
+                self.recycle();
             }
         }
         ReplyMatch::Call {
@@ -233,7 +244,7 @@ impl Client {
         if operation != Operation::NonReplicated
             || self.session.heartbeat != Heartbeat::Asked(reply.request)
         {
-            return self.unmatched(reply);
+            return unmatched(reply.request <= self.numbers.next());
         }
         self.session.heartbeat = Heartbeat::Quiet;
         self.alarms.arm(
@@ -241,6 +252,14 @@ impl Client {
             now.after(self.config.heartbeat_interval_us),
         );
         ReplyMatch::Ping
+    }
+
+    /// Has a call sent again.
+    pub(super) fn retry_call(&mut self, key: CallKey) {
+        let call = &mut self.calls[key];
+        call.state = CallState::Retry;
+        let deadline = call.request.deadline;
+        self.alarms.arm(Owner::Call(key), deadline);
     }
 
     fn pause_call(&mut self, now: Micros, key: CallKey) {
@@ -251,13 +270,13 @@ impl Client {
         self.calls[key].state = CallState::Pausing;
         self.alarms.arm(Owner::Call(key), at);
     }
+}
 
-    /// A number of the past is late, one of the future was never sent.
-    fn unmatched(&self, reply: &Reply) -> ReplyMatch {
-        if reply.request <= self.numbers.next() {
-            ReplyMatch::Late
-        } else {
-            ReplyMatch::Foreign
-        }
+/// A number that was used is late, one of the future was never sent.
+const fn unmatched(was_used: bool) -> ReplyMatch {
+    if was_used {
+        ReplyMatch::Late
+    } else {
+        ReplyMatch::Foreign
     }
 }

@@ -4,8 +4,9 @@
 use super::Client;
 use crate::alarms::Owner;
 use crate::batch::BatchState;
-use crate::calls::CallState;
-use crate::lane::Phase;
+use crate::calls::{CallKind, CallState};
+use crate::lane::{HeldBy, Phase, Turn};
+use crate::mutation::Mutation;
 use crate::outcome::{Answer, NotSent, Outcome, Receipt};
 use crate::request::{GivenUp, Request};
 use crate::session::{SessionEvent, SessionState};
@@ -21,7 +22,9 @@ impl Client {
             self.resolve_batch(key, receipt);
         } else {
             self.lanes[lane].set_state(&mut self.batches, key, BatchState::Held(receipt));
-            if !self.batches[key].request.write_in_flight() || self.frees_early() {
+            if !self.batches[key].request.write_in_flight()
+                || self.faults.commits(Mutation::EarlyFree)
+            {
                 self.release_batch(now, key);
             }
         }
@@ -52,8 +55,7 @@ impl Client {
         self.account.settle(batch.records, receipt);
         self.unresolved -= 1;
         self.outcomes.push_back(outcome);
-        #[cfg(feature = "mutations")]
-        if self.config.mutates(crate::Mutation::ReceiptTwice) {
+        if self.faults.commits(Mutation::ReceiptTwice) {
             self.outcomes.push_back(outcome);
         }
     }
@@ -86,11 +88,17 @@ impl Client {
 
     /// Gives a call up.
     pub(super) fn give_up_call(&mut self, key: CallKey, reason: NotSent) {
-        let request = &self.calls[key].request;
-        let answer = match request.give_up(reason) {
+        let call = &self.calls[key];
+        let answer = match call.request.give_up(reason) {
+            // Of a read there is only one thing to tell: it was sent and not answered.
+            GivenUp::NotSent(_) if call.kind == CallKind::Read && call.request.was_sent() => {
+                Answer::Unknown {
+                    request: call.request.number,
+                }
+            }
             GivenUp::NotSent(reason) => Answer::NotSent { reason },
             GivenUp::Unknown => Answer::Unknown {
-                request: request.number,
+                request: call.request.number,
             },
         };
         self.decide_call(key, answer);
@@ -111,7 +119,7 @@ impl Client {
                 self.give_up_call(key, reason);
             }
         }
-        self.finish_when_done(now);
+        self.finish_when_done();
     }
 
     /// Gives up what has no number, because none is left.
@@ -166,18 +174,24 @@ impl Client {
         self.lane_moved(key);
     }
 
-    /// Queues a lane for a turn if it has something to send.
+    /// Queues a lane for a turn if it has something to send; counts it if a law holds it back.
     pub(super) fn lane_moved(&mut self, key: LaneKey) {
-        if self.lanes[key]
-            .turn(&self.batches, self.numbers.next(), self.span_max())
-            .is_some()
-        {
-            self.lanes.ask_turn(key);
+        let rules = self.rules();
+        let lane = &mut self.lanes[key];
+        let held_by = match lane.turn(&self.batches, rules) {
+            Turn::Retry(_) | Turn::New(_) => return self.lanes.ask_turn(key),
+            Turn::WindowFull => Some(HeldBy::Window),
+            Turn::SpanFull => Some(HeldBy::Span),
+            Turn::Nothing => None,
+        };
+        if held_by != core::mem::replace(&mut lane.held_by, held_by) {
+            self.stats.window_waits += u64::from(held_by == Some(HeldBy::Window));
+            self.stats.span_waits += u64::from(held_by == Some(HeldBy::Span));
         }
     }
 
     /// Ends a close once nothing is unresolved. An active session is ended by its logout instead.
-    pub(super) fn finish_when_done(&mut self, now: Micros) {
+    pub(super) fn finish_when_done(&mut self) {
         if self.session.closing.is_none() || self.unresolved > 0 {
             return;
         }
@@ -186,19 +200,9 @@ impl Client {
             | SessionState::Connecting
             | SessionState::Connected
             | SessionState::LoggingIn
-            | SessionState::Recycling => self.end(now, SessionEvent::Shut),
+            | SessionState::Recycling => self.end(SessionEvent::Shut),
             _ => {}
         }
-    }
-
-    #[cfg(not(feature = "mutations"))]
-    const fn frees_early(&self) -> bool {
-        false
-    }
-
-    #[cfg(feature = "mutations")]
-    fn frees_early(&self) -> bool {
-        self.config.mutates(crate::Mutation::EarlyFree)
     }
 }
 

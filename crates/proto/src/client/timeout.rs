@@ -20,7 +20,7 @@ impl Client {
     pub fn handle_timeout(&mut self, now: Micros) {
         while let Some(owner) = self.alarms.pop_due(now) {
             match owner {
-                Owner::Session => self.session_alarm(now),
+                Owner::Session => self.session_alarm(),
                 Owner::Heartbeat => self.heartbeat_alarm(now),
                 Owner::WriteStall => self.write_stall_alarm(now),
                 Owner::Close => self.close_alarm(now),
@@ -29,15 +29,15 @@ impl Client {
                 Owner::Batch(key) => self.batch_alarm(now, key),
             }
         }
-        self.finish_when_done(now);
+        self.finish_when_done();
     }
 
-    fn session_alarm(&mut self, now: Micros) {
+    fn session_alarm(&mut self) {
         match self.session.state {
             SessionState::Disconnected | SessionState::Connected => self.session.action_due = true,
             SessionState::Connecting | SessionState::LoggingIn | SessionState::LoggingOut => {
                 self.stats.session_timeouts += 1;
-                self.recycle(now);
+                self.recycle();
             }
             _ => {}
         }
@@ -46,7 +46,7 @@ impl Client {
     fn heartbeat_alarm(&mut self, now: Micros) {
         if let Heartbeat::Asked(_) = self.session.heartbeat {
             self.stats.heartbeat_timeouts += 1;
-            return self.recycle(now);
+            return self.recycle();
         }
         let due_at = self
             .session
@@ -60,7 +60,7 @@ impl Client {
     }
 
     fn write_stall_alarm(&mut self, now: Micros) {
-        if self.writes.in_flight == 0 {
+        if self.writes.in_flight == 0 || self.session.state.is_closing_connection() {
             return;
         }
         let stalled_at = self.writes.progress_at.after(self.config.write_stall_us);
@@ -68,14 +68,14 @@ impl Client {
             self.alarms.arm(Owner::WriteStall, stalled_at);
         } else {
             self.stats.write_stalls += 1;
-            self.recycle(now);
+            self.recycle();
         }
     }
 
-    fn close_alarm(&mut self, now: Micros) {
+    pub(super) fn close_alarm(&mut self, now: Micros) {
         self.settle_all(now, NotSent::Deadline);
         match self.session.state {
-            SessionState::Active | SessionState::LoggingOut => self.end(now, SessionEvent::Shut),
+            SessionState::Active | SessionState::LoggingOut => self.end(SessionEvent::Shut),
             _ => {}
         }
     }
@@ -107,11 +107,10 @@ impl Client {
     }
 
     fn call_alarm(&mut self, now: Micros, key: CallKey) {
-        let call = &mut self.calls[key];
+        let call = &self.calls[key];
         if call.request.deadline <= now {
             return self.give_up_call(key, NotSent::Deadline);
         }
-        let deadline = call.request.deadline;
         match call.state {
             CallState::Awaiting => {
                 self.stats.silences += 1;
@@ -123,7 +122,6 @@ impl Client {
             CallState::Pausing => {}
             state => unreachable!("before the deadline nothing rings in {state:?}"),
         }
-        call.state = CallState::Retry;
-        self.alarms.arm(Owner::Call(key), deadline);
+        self.retry_call(key);
     }
 }

@@ -7,6 +7,7 @@ use crate::batch::BatchState;
 use crate::calls::{CallKind, CallState};
 use crate::error::DriverError;
 use crate::lane::Turn;
+use crate::mutation::Mutation;
 use crate::outcome::NotSent;
 use crate::session::{SessionEvent, SessionState};
 use crate::{BatchKey, CallKey, Frame, LaneKey, Micros};
@@ -31,6 +32,14 @@ impl Client {
         }
         self.writes.in_flight += 1;
         self.session.active_at = now;
+        if self.session.heartbeat == Heartbeat::Due {
+            // Not idle any more: this frame proves as much as a ping.
+            self.session.heartbeat = Heartbeat::Quiet;
+            self.alarms.arm(
+                Owner::Heartbeat,
+                now.after(self.config.heartbeat_interval_us),
+            );
+        }
         Some(transmit)
     }
 
@@ -58,7 +67,7 @@ impl Client {
             Frame::Call(key) => self.call_written(now, key),
             Frame::Login | Frame::Ping | Frame::Logout => {}
         }
-        self.finish_when_done(now);
+        self.finish_when_done();
         Ok(())
     }
 
@@ -137,16 +146,9 @@ impl Client {
                 self.give_up_call(key, NotSent::Deadline);
                 continue;
             }
-            if self.calls[key].request.number == 0 {
-                let number = match kind {
-                    CallKind::Metadata => self.numbers.take(),
-                    CallKind::Read => self.numbers.repeat_for_read(),
-                };
-                let Some(number) = number else {
-                    self.give_up_call(key, NotSent::NumbersExhausted);
-                    continue;
-                };
-                self.calls[key].request.number = number;
+            if !self.stamp_call(key, kind) {
+                self.give_up_call(key, NotSent::NumbersExhausted);
+                continue;
             }
             if self.calls.current(kind).is_none() {
                 self.calls.promote(kind);
@@ -169,34 +171,40 @@ impl Client {
         }
     }
 
-    fn transmit_lane(&mut self, now: Micros, lane: LaneKey) -> Option<Transmit> {
-        let key = loop {
-            let turn = self.lanes[lane].turn(&self.batches, self.numbers.next(), self.span_max());
-            let key = match turn {
-                None => {
-                    self.count_span_wait(lane);
-                    return None;
-                }
-                Some(Turn::Retry(key) | Turn::New(key)) => key,
-            };
-            if self.batches[key].request.deadline <= now {
-                self.give_up_batch(now, key, NotSent::Deadline);
-                continue;
-            }
-            match turn {
-                Some(Turn::New(_)) => match self.numbers.take() {
-                    Some(number) => self.enter_window(lane, key, number),
-                    None => return None,
-                },
-                _ => {
-                    self.lanes[lane].set_state(&mut self.batches, key, BatchState::Awaiting);
-                    self.stats.batches_resent += 1;
-                    #[cfg(feature = "mutations")]
-                    self.renumber(key);
-                }
-            }
-            break key;
+    /// Gives a call its number: a metadata call once, a read anew unless a transmission on this connection may still
+    /// be answered. `false` when no number is left.
+    fn stamp_call(&mut self, key: CallKey, kind: CallKind) -> bool {
+        let request = &mut self.calls[key].request;
+        let number = match kind {
+            CallKind::Metadata if request.number == 0 => self.numbers.take(),
+            CallKind::Read if !request.may_be_answered() => self.numbers.repeat_for_read(),
+            CallKind::Metadata | CallKind::Read => Some(request.number),
         };
+        request.number = number.unwrap_or(request.number);
+        number.is_some()
+    }
+
+    fn transmit_lane(&mut self, now: Micros, lane: LaneKey) -> Option<Transmit> {
+        let turn = self.lanes[lane].turn(&self.batches, self.rules());
+        let (Turn::Retry(key) | Turn::New(key)) = turn else {
+            self.lane_moved(lane);
+            return None;
+        };
+        if self.batches[key].request.deadline <= now {
+            // The lane asks for its next turn by itself.
+            self.give_up_batch(now, key, NotSent::Deadline);
+            return None;
+        }
+        if turn == Turn::New(key) {
+            let number = self.numbers.take()?;
+            self.enter_window(lane, key, number);
+        } else {
+            self.lanes[lane].set_state(&mut self.batches, key, BatchState::Awaiting);
+            self.stats.batches_resent += 1;
+            if self.faults.commits(Mutation::NewNumberOnRetry) {
+                self.renumber(key);
+            }
+        }
         let session = self.session.epoch;
         let request = &mut self.batches[key].request;
         let attempt = request.hand_over();
@@ -222,13 +230,12 @@ impl Client {
         self.stats.batches_sent += 1;
     }
 
-    fn count_span_wait(&mut self, lane: LaneKey) {
-        let waits = &self.lanes[lane];
-        let oldest = waits.oldest_request(&self.batches);
-        if waits.queue.len() > 0
-            && oldest.is_some_and(|oldest| self.numbers.next() - oldest > self.span_max())
-        {
-            self.stats.span_waits += 1;
+    /// The fault of giving a retry a new number.
+    fn renumber(&mut self, key: BatchKey) {
+        if let Some(number) = self.numbers.take() {
+            self.pending.remove(self.batches[key].request.number);
+            self.batches[key].request.number = number;
+            self.pending.insert(number, key);
         }
     }
 
@@ -254,7 +261,7 @@ impl Client {
 
     fn transmit_logout(&mut self, now: Micros) -> Option<Transmit> {
         let Some(request) = self.numbers.take_for_logout() else {
-            self.end(now, SessionEvent::Shut);
+            self.end(SessionEvent::Shut);
             return None;
         };
         self.session.logout_request = request;
@@ -268,17 +275,5 @@ impl Client {
             request,
             session: self.session.epoch,
         })
-    }
-
-    /// The fault of giving a retry a new number.
-    #[cfg(feature = "mutations")]
-    fn renumber(&mut self, key: BatchKey) {
-        if self.config.mutates(crate::Mutation::NewNumberOnRetry)
-            && let Some(number) = self.numbers.take()
-        {
-            self.pending.remove(self.batches[key].request.number);
-            self.batches[key].request.number = number;
-            self.pending.insert(number, key);
-        }
     }
 }

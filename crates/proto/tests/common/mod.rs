@@ -1,0 +1,358 @@
+//! A driver for tests, with a ledger: a naive second opinion on everything the client says.
+//!
+//! The ledger keeps, for every batch, the list of its transmissions and the answer each of them got, and derives
+//! from it alone what the client may do next and which receipts are true. It shares no code with the client. It knows
+//! nothing of the server's memory; whether a retry is recognised there is the simulator's subject.
+
+#![allow(dead_code, reason = "each test binary uses its own part of the driver")]
+
+pub mod ledger;
+
+use std::collections::VecDeque;
+
+use ledger::Ledger;
+use ringmain_proto::*;
+use ringmain_wire::{CommandCode, ErrorCode, Operation};
+
+/// A reply the peer owes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owed {
+    pub operation: Operation,
+    pub request: u64,
+}
+
+/// One client, its connection and its ledger.
+pub struct World {
+    pub client: Client,
+    pub now: Micros,
+    pub ledger: Ledger,
+    /// The driver was told to connect and has not answered.
+    pub connecting: bool,
+    pub connected: bool,
+    /// Frames handed over and not written, oldest first.
+    pub unwritten: VecDeque<Frame>,
+    /// Replies that the peer owes on this connection, oldest request first.
+    pub owed: Vec<Owed>,
+    /// Outcomes drained so far.
+    pub outcomes: Vec<Outcome>,
+    pub epoch: u64,
+    pub base_offset: u64,
+}
+
+pub fn code(number: u32) -> ErrorCode {
+    ErrorCode::new(number).expect("codes are not 0")
+}
+
+pub fn refused(number: u32) -> Verdict {
+    Verdict::Refused(code(number))
+}
+
+/// A configuration with short tables, so that keys are reused and limits are met.
+pub fn config() -> Config {
+    Config {
+        requests_max: 64,
+        lanes_max: 4,
+        calls_max: 4,
+        request_timeout_us: 1_000,
+        login_timeout_us: 5_000,
+        connect_timeout_us: 5_000,
+        write_stall_us: 4_000,
+        heartbeat_interval_us: 3_000,
+        ..Config::new(0xA11CE, 42)
+    }
+}
+
+impl World {
+    pub fn new(config: Config) -> Self {
+        Self {
+            client: Client::new(config).expect("a valid configuration"),
+            now: Micros(1_000_000),
+            ledger: Ledger::new(config.request_first),
+            connecting: false,
+            connected: false,
+            unwritten: VecDeque::new(),
+            owed: Vec::new(),
+            outcomes: Vec::new(),
+            epoch: 0,
+            base_offset: 0,
+        }
+    }
+
+    /// A world that is logged in, with one lane open.
+    pub fn active(config: Config, lane: LaneConfig) -> Self {
+        let mut world = Self::new(config);
+        world.open(0, lane);
+        world.log_in();
+        world
+    }
+
+    pub fn open(&mut self, lane: u32, config: LaneConfig) {
+        self.client
+            .open_lane(LaneKey(lane), config)
+            .expect("a free lane");
+        self.ledger.open(LaneKey(lane), config);
+    }
+
+    /// Drains what is to be drained after every call, and checks everything.
+    pub fn drain(&mut self) {
+        while let Some(action) = self.client.poll_connection(self.now) {
+            match action {
+                ConnectionAction::Connect => {
+                    assert!(
+                        !self.connected && !self.connecting,
+                        "one connection at a time"
+                    );
+                    self.connecting = true;
+                }
+                ConnectionAction::Disconnect => {
+                    assert!(
+                        self.connected || self.connecting,
+                        "there is something to disconnect"
+                    );
+                    self.ledger.closing = true;
+                }
+            }
+        }
+        while let Some(outcome) = self.client.poll_outcome() {
+            self.ledger.resolve(&outcome);
+            self.outcomes.push(outcome);
+        }
+        self.client.check_invariants();
+        self.ledger.check_account(&self.client.account());
+    }
+
+    pub fn connect(&mut self) {
+        assert!(core::mem::take(&mut self.connecting));
+        self.connected = true;
+        self.client
+            .handle_connected(self.now)
+            .expect("a connect was asked for");
+        self.drain();
+    }
+
+    pub fn disconnect(&mut self) {
+        assert!(self.connected || self.connecting);
+        self.connected = false;
+        self.connecting = false;
+        self.unwritten.clear();
+        self.owed.clear();
+        self.ledger.disconnect();
+        self.client
+            .handle_disconnected(self.now)
+            .expect("there was a connection");
+        self.drain();
+    }
+
+    /// From any state before the login to `Active`, with the next epoch.
+    pub fn log_in(&mut self) {
+        self.epoch += 1;
+        self.log_in_with(Verdict::LoggedIn {
+            session: self.epoch,
+        });
+        assert_eq!(self.client.state(), SessionState::Active);
+    }
+
+    pub fn log_in_with(&mut self, verdict: Verdict) {
+        self.drain();
+        if !self.connected {
+            while !self.connecting {
+                self.advance_to_deadline();
+            }
+            self.connect();
+        }
+        assert_eq!(self.transmit(), Some(Transmit::Login));
+        self.write_all();
+        self.reply(Operation::Register, 0, verdict);
+    }
+
+    pub fn submit(
+        &mut self,
+        lane: u32,
+        key: u32,
+        records: u32,
+        deadline: Micros,
+    ) -> Result<(), SubmitError> {
+        let (lane, key) = (LaneKey(lane), BatchKey(key));
+        self.client.submit(lane, key, records, deadline)?;
+        self.ledger.submit(lane, key, records, deadline);
+        self.drain();
+        Ok(())
+    }
+
+    pub fn call(
+        &mut self,
+        key: u32,
+        operation: Operation,
+        deadline: Micros,
+    ) -> Result<(), CallError> {
+        self.client
+            .call(CallKey(key), operation, CommandCode::GET_TOPIC, deadline)?;
+        self.ledger.call(CallKey(key), operation);
+        self.drain();
+        Ok(())
+    }
+
+    /// Polls one frame.
+    pub fn transmit(&mut self) -> Option<Transmit> {
+        let transmit = self.client.poll_transmit(self.now);
+        if let Some(transmit) = transmit {
+            assert!(self.connected, "frames go out on a connection");
+            self.ledger
+                .transmit(self.now, &transmit, self.client.session());
+            self.unwritten.push_back(transmit.frame());
+            self.owed.push(match transmit {
+                Transmit::Login => Owed {
+                    operation: Operation::Register,
+                    request: 0,
+                },
+                Transmit::Batch { request, .. } => Owed {
+                    operation: Operation::SendMessages,
+                    request,
+                },
+                Transmit::Call {
+                    operation, request, ..
+                } => Owed { operation, request },
+                Transmit::Ping { request, .. } => Owed {
+                    operation: Operation::NonReplicated,
+                    request,
+                },
+                Transmit::Logout { request, .. } => Owed {
+                    operation: Operation::Logout,
+                    request,
+                },
+            });
+        }
+        self.drain();
+        transmit
+    }
+
+    /// Polls frames until there is none, and reports them all written.
+    pub fn send_all(&mut self) -> Vec<Transmit> {
+        let mut sent = Vec::new();
+        while let Some(transmit) = self.transmit() {
+            sent.push(transmit);
+        }
+        self.write_all();
+        sent
+    }
+
+    pub fn write_one(&mut self) -> bool {
+        let Some(frame) = self.unwritten.pop_front() else {
+            return false;
+        };
+        self.ledger.written(frame);
+        self.client
+            .handle_written(self.now, frame)
+            .expect("the frame was handed over");
+        self.drain();
+        true
+    }
+
+    pub fn write_all(&mut self) {
+        while self.write_one() {}
+    }
+
+    /// A reply, owed or not.
+    pub fn reply(&mut self, operation: Operation, request: u64, verdict: Verdict) -> ReplyMatch {
+        if let Some(position) = self
+            .owed
+            .iter()
+            .position(|owed| *owed == Owed { operation, request })
+        {
+            self.owed.remove(position);
+        }
+        if operation == Operation::SendMessages {
+            self.ledger.answer(request, verdict);
+        }
+        if let Verdict::LoggedIn { session } = verdict {
+            self.epoch = self.epoch.max(session);
+        }
+        let matched = self.client.handle_reply(
+            self.now,
+            &Reply {
+                operation,
+                request,
+                verdict,
+            },
+        );
+        self.drain();
+        matched
+    }
+
+    /// A reply to a send.
+    pub fn answer(&mut self, request: u64, verdict: Verdict) -> ReplyMatch {
+        self.reply(Operation::SendMessages, request, verdict)
+    }
+
+    /// Confirms a send at the next offset.
+    pub fn confirm(&mut self, request: u64) -> ReplyMatch {
+        let verdict = self.confirmation();
+        self.answer(request, verdict)
+    }
+
+    pub fn confirmation(&mut self) -> Verdict {
+        self.base_offset += 1_000;
+        Verdict::Confirmed {
+            partition_id: 7,
+            base_offset: self.base_offset,
+        }
+    }
+
+    pub fn evict(&mut self, reason: ringmain_wire::EvictionReason) {
+        self.client.handle_eviction(self.now, reason);
+        self.drain();
+    }
+
+    pub fn purge(&mut self) {
+        self.ledger.purge();
+        self.client.purge(self.now);
+        self.drain();
+    }
+
+    pub fn advance(&mut self, us: u64) {
+        self.now = self.now.after(us);
+        self.client.handle_timeout(self.now);
+        self.drain();
+        self.ledger.check_deadlines(self.now);
+    }
+
+    /// Moves to the next deadline the client named.
+    pub fn advance_to_deadline(&mut self) {
+        let at = self
+            .client
+            .poll_deadline()
+            .expect("something waits for time");
+        self.advance(at.since(self.now));
+    }
+
+    /// The receipts drained so far, by key.
+    pub fn receipts(&self) -> Vec<(u32, Receipt)> {
+        let receipt = |outcome: &Outcome| match *outcome {
+            Outcome::Batch { key, receipt, .. } => Some((key.0, receipt)),
+            Outcome::Call { .. } => None,
+        };
+        self.outcomes.iter().filter_map(receipt).collect()
+    }
+
+    /// The answers of calls drained so far, by key.
+    pub fn answers(&self) -> Vec<(u32, Answer)> {
+        let answer = |outcome: &Outcome| match *outcome {
+            Outcome::Batch { .. } => None,
+            Outcome::Call { key, answer } => Some((key.0, answer)),
+        };
+        self.outcomes.iter().filter_map(answer).collect()
+    }
+}
+
+/// The number of a batch frame.
+pub fn request_of(transmit: &Transmit) -> u64 {
+    match *transmit {
+        Transmit::Batch { request, .. } | Transmit::Call { request, .. } => request,
+        ref other => panic!("{other:?} is neither a batch nor a call"),
+    }
+}
+
+/// The numbers of batch frames, in order.
+pub fn requests_of(sent: &[Transmit]) -> Vec<u64> {
+    sent.iter().map(request_of).collect()
+}
