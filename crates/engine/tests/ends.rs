@@ -1,0 +1,260 @@
+//! Ends: closing in front of servers that do not answer, do not read, do not exist; purge; dropping everything.
+
+mod support;
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use ringmain::{BuildError, CallError, Engine, NotSentReason, Outcome, Record};
+use ringmain_broker::Broker;
+use support::{PATIENCE, Server, read_back, unique};
+
+/// Generous for a busy machine, far below any timeout of the engine.
+const PROMPT: Duration = Duration::from_secs(5);
+
+fn engine_for(address: SocketAddr) -> ringmain::EngineBuilder {
+    Engine::builder()
+        .server(format!("iggy://iggy:iggy@{address}"))
+        .cores([])
+        .memory_bytes_max(4 << 20)
+        .slot_bytes(64 << 10)
+}
+
+#[test]
+fn a_refused_connection_fails_at_once_and_says_so() {
+    let address = {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.local_addr().expect("bound")
+    };
+    let started = Instant::now();
+    let error = engine_for(address).build().expect_err("nobody listens");
+    assert!(matches!(&error, BuildError::Connect(_)), "{error:?}");
+    assert!(error.to_string().contains("refused"), "{error}");
+    assert!(started.elapsed() < PROMPT);
+}
+
+#[test]
+fn a_black_hole_ends_the_build_by_its_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let started = Instant::now();
+    let error = engine_for(address)
+        .connect_timeout_us(200_000)
+        .build()
+        .expect_err("nobody answers");
+    assert!(matches!(&error, BuildError::Connect(_)), "{error:?}");
+    assert!(started.elapsed() >= Duration::from_millis(200) && started.elapsed() < PROMPT);
+}
+
+#[test]
+fn a_wrong_password_is_told_from_an_unreachable_server() {
+    let server = Server::embedded(Broker::builder());
+    let Server::Embedded(broker) = &server else {
+        unreachable!("just made")
+    };
+    let url = format!("iggy://iggy:wrong@{}", broker.addr());
+    let started = Instant::now();
+    let error = Engine::builder()
+        .server(url)
+        .cores([])
+        .build()
+        .expect_err("a wrong password");
+    assert!(
+        matches!(&error, BuildError::Call(CallError::Login(_))),
+        "{error:?}"
+    );
+    assert!(!error.to_string().contains("wrong@"), "{error}");
+    assert!(started.elapsed() < PROMPT);
+}
+
+#[test]
+fn closing_in_front_of_a_stalled_server_takes_its_time_and_no_more() {
+    let server = Server::embedded(Broker::builder().commit_delay_us(3_600_000_000));
+    let engine = server.engine().build().expect("a server that takes logins");
+    let producer = engine
+        .producer(unique("stall"), "topic")
+        .create_if_missing(4)
+        .build()
+        .expect("a new topic");
+    let receipts = producer
+        .send_batch((0..1000).map(|_| Record::new(vec![3; 500])))
+        .expect("accepted");
+    let started = Instant::now();
+    let report = producer.close(Duration::from_millis(100));
+    assert!(started.elapsed() < PROMPT);
+    assert!(!report.drained);
+    assert_eq!(
+        (report.account.accepted, report.account.in_flight),
+        (1000, 0),
+        "{}",
+        report.account
+    );
+    assert!(receipts.iter().all(|receipt| receipt.outcome().is_some()));
+    // The engine lives on.
+    let other = engine
+        .producer(unique("after"), "topic")
+        .create_if_missing(1)
+        .build()
+        .expect("a new topic");
+    drop(other.send(Record::new("x")).expect("accepted"));
+    let started = Instant::now();
+    let report = engine.close(Duration::from_millis(100));
+    assert!(started.elapsed() < PROMPT);
+    assert_eq!(report.account.accepted, 1001);
+    assert!(report.account.balances());
+}
+
+#[test]
+fn every_record_has_its_answer_by_its_delivery_timeout() {
+    let server = Server::embedded(Broker::builder().commit_delay_us(3_600_000_000));
+    let engine = server.engine().build().expect("a server that takes logins");
+    let producer = engine
+        .producer(unique("deadline"), "topic")
+        .create_if_missing(1)
+        .window_requests_max(2)
+        .delivery_timeout_us(300_000)
+        .build()
+        .expect("a new topic");
+    let started = Instant::now();
+    let receipts = producer
+        .send_batch((0..100).map(|_| Record::new(vec![3; 5000])))
+        .expect("accepted");
+    let account = receipts.wait_deadline(started + PATIENCE);
+    assert!(
+        started.elapsed() >= Duration::from_millis(250),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(started.elapsed() < PROMPT);
+    assert!(
+        account.unknown > 0,
+        "what was sent may be stored: {account}"
+    );
+    assert!(
+        account.not_sent > 0,
+        "what had to wait for the window never left: {account}"
+    );
+    assert_eq!(account.unknown + account.not_sent, 100);
+}
+
+#[test]
+fn purge_hands_back_what_was_never_sent() {
+    let server = Server::embedded(Broker::builder().commit_delay_us(3_600_000_000));
+    let engine = server.engine().build().expect("a server that takes logins");
+    let producer = engine
+        .producer(unique("purge"), "topic")
+        .create_if_missing(1)
+        .window_requests_max(1)
+        .batch_records_max(10)
+        .build()
+        .expect("a new topic");
+    let records: Vec<Record> = (0..60_u32)
+        .map(|number| {
+            Record::new(number.to_le_bytes().to_vec())
+                .id(u128::from(number) + 1)
+                .timestamp_us(5)
+        })
+        .chain([Record::new(vec![9; 200_000]).id(61).timestamp_us(6)])
+        .collect();
+    let receipts = producer.send_batch(records.clone()).expect("accepted");
+    let purged = producer.purge();
+    assert_eq!(purged.records.len() as u64 + purged.unknown, 61);
+    assert!(
+        purged.unknown <= 10,
+        "one request was in flight at most: {}",
+        purged.unknown
+    );
+    let back: Vec<Record> = purged
+        .records
+        .into_iter()
+        .map(|(_, record)| record)
+        .collect();
+    assert!(
+        back == records[records.len() - back.len()..],
+        "in order and as they were"
+    );
+    for receipt in receipts.iter() {
+        match receipt.outcome().expect("all are answered") {
+            Outcome::Unknown { .. } => {}
+            Outcome::NotSent { reason } => assert_eq!(reason, NotSentReason::Purged),
+            other => panic!("{other}"),
+        }
+    }
+    let account = producer.account();
+    assert_eq!((account.in_flight, account.unknown), (0, purged.unknown));
+    assert!(engine.close(Duration::ZERO).account.balances());
+}
+
+#[test]
+fn dropping_every_handle_answers_every_receipt() {
+    let server = Server::embedded(Broker::builder().commit_delay_us(3_600_000_000));
+    let engine = server.engine().build().expect("a server that takes logins");
+    let producer = engine
+        .producer(unique("drop"), "topic")
+        .create_if_missing(1)
+        .build()
+        .expect("a new topic");
+    let receipt = producer.send(Record::new("x")).expect("accepted");
+    drop(engine);
+    assert!(
+        receipt.outcome().is_none(),
+        "the producer keeps the engine alive"
+    );
+    drop(producer);
+    assert!(receipt.outcome().is_some());
+}
+
+#[test]
+fn a_server_that_is_gone_ends_in_receipts_and_calls_that_explain() {
+    let server = Server::embedded(Broker::builder());
+    let engine = server.engine().build().expect("a healthy server");
+    let producer = engine
+        .producer(unique("gone"), "topic")
+        .create_if_missing(1)
+        .delivery_timeout_us(200_000)
+        .build()
+        .expect("a new topic");
+    assert!(
+        producer
+            .send(Record::new("x"))
+            .expect("accepted")
+            .wait()
+            .is_stored()
+    );
+    drop(server);
+    let outcome = producer.send(Record::new("y")).expect("accepted").wait();
+    assert!(
+        matches!(outcome, Outcome::NotSent { .. } | Outcome::Unknown { .. }),
+        "{outcome}"
+    );
+    let error = engine
+        .topic("s", "t", Duration::from_millis(100))
+        .expect_err("no server");
+    assert!(matches!(&error, CallError::NoSession { .. }), "{error}");
+    let started = Instant::now();
+    assert!(engine.close(Duration::from_secs(30)).account.balances());
+    assert!(started.elapsed() < PROMPT, "nothing was left to wait for");
+}
+
+#[test]
+fn a_healthy_close_drains_and_reads_back() {
+    let server = Server::start();
+    let stream = unique("drain");
+    let engine = server.engine().build().expect("a healthy server");
+    let producer = engine
+        .producer(&stream, "topic")
+        .create_if_missing(1)
+        .build()
+        .expect("a new topic");
+    for _ in 0..10_000 {
+        drop(producer.send_slice(&[5; 100], None).expect("accepted"));
+    }
+    let report = engine.close(PATIENCE);
+    assert!(
+        report.drained && report.account.all_stored(),
+        "{}",
+        report.account
+    );
+    let reader = server.engine().build().expect("a healthy server");
+    assert_eq!(read_back(&reader, &stream, "topic", 0).len(), 10_000);
+}
