@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use crate::builder::{BrokerBuilder, StartError};
 use crate::net::{Command, Control, Setup, run};
 use crate::profile::Driver;
+use crate::script::{Act, Fault};
 use crate::stats::BrokerStats;
 
 /// A running broker. Dropping it stops its thread and closes every connection.
@@ -43,6 +44,18 @@ impl Broker {
         self.ask(Command::Stats).unwrap_or_default()
     }
 
+    /// Adds a fault to the script. It counts from the first request that the broker reads after this call.
+    pub fn inject(&self, fault: Fault) {
+        // As in `stats`.
+        let _ = self.ask(|answer| Command::Inject(fault, answer));
+    }
+
+    /// Does something to the whole broker at once, and returns when it is done.
+    pub fn act(&self, act: Act) {
+        // As in `stats`.
+        let _ = self.ask(|answer| Command::Act(act, answer));
+    }
+
     pub(crate) fn start(builder: BrokerBuilder) -> Result<Self, StartError> {
         let listen_error = |source| StartError::Listen {
             address: builder.listen.clone(),
@@ -56,6 +69,7 @@ impl Broker {
         let (started, ready) = mpsc::channel();
         let setup = Setup {
             config,
+            script: builder.script,
             driver: builder.driver,
             listener,
             commands,

@@ -28,5 +28,5 @@ mod stats;
 pub use broker::Broker;
 pub use builder::{BrokerBuilder, StartError};
 pub use profile::{Driver, Profile};
-pub use script::Script;
+pub use script::{Act, Action, Fault, RestartState, Script, ScriptError, ScriptErrorKind};
 pub use stats::BrokerStats;

@@ -68,6 +68,8 @@ pub struct BrokerStats {
     pub sends_malformed: u64,
     /// Sends whose layout was right and whose checksums were not.
     pub checksum_failures: u64,
+    /// Requests that a script acted on.
+    pub faults: u64,
     /// Connections closed because partial frames held too much memory.
     pub inbound_overflows: u64,
 }
@@ -140,8 +142,13 @@ impl fmt::Display for BrokerStats {
         )?;
         writeln!(
             f,
-            "sends        duplicates {}  swallowed {}  absorbed {}  dropped {}  refusals {}",
-            self.duplicates, self.swallowed, self.sends_absorbed, self.sends_dropped, self.refusals
+            "sends        duplicates {}  swallowed {}  absorbed {}  dropped {}  refusals {}  faults {}",
+            self.duplicates,
+            self.swallowed,
+            self.sends_absorbed,
+            self.sends_dropped,
+            self.refusals,
+            self.faults,
         )?;
         write!(f, "requests    ")?;
         for operation in Operation::ALL {

@@ -48,7 +48,7 @@ pub(super) async fn serve(
     }
     .run()
     .await;
-    shared.with_state(|state, now| state.disconnect(key, now));
+    shared.with_state(|state, _| state.disconnect(key));
     handle.outgoing.raise();
     writer.await;
     shared.handles.borrow_mut().remove(&key);

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use monoio::io::AsyncReadRent;
 
 use super::Shared;
+use crate::script::{Act, Fault};
 use crate::stats::BrokerStats;
 
 /// What the handle can ask for. Each carries the way back.
@@ -17,6 +18,10 @@ use crate::stats::BrokerStats;
 pub(crate) enum Command {
     /// A snapshot of the counters.
     Stats(Sender<BrokerStats>),
+    /// One more fault.
+    Inject(Fault, Sender<()>),
+    /// Something at once.
+    Act(Act, Sender<()>),
 }
 
 /// The handle's end. Dropping it stops the broker.
@@ -57,10 +62,18 @@ pub(super) async fn obey(
         }
         buffer = returned;
         while let Ok(command) = commands.try_recv() {
+            // The handle may have given up; nothing depends on the answers.
             match command {
                 Command::Stats(answer) => {
-                    // The handle may have given up; nothing depends on the answer.
                     let _ = answer.send(shared.with_state(|state, _| state.stats.clone()));
+                }
+                Command::Inject(fault, answer) => {
+                    shared.with_state(|state, _| state.inject(fault));
+                    let _ = answer.send(());
+                }
+                Command::Act(act, answer) => {
+                    shared.with_state(|state, now| state.act(act, now));
+                    let _ = answer.send(());
                 }
             }
         }

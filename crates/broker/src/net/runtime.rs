@@ -14,6 +14,7 @@ use monoio::{IoUringDriver, LegacyDriver, RuntimeBuilder};
 use super::{Clock, Command, Shared, connection, control};
 use crate::config::Config;
 use crate::profile::Driver;
+use crate::script::Script;
 use crate::state::State;
 
 /// What the thread reports once it runs: the interface it got.
@@ -22,6 +23,7 @@ pub(crate) type Started = io::Result<Driver>;
 /// What the thread needs.
 pub(crate) struct Setup {
     pub(crate) config: Config,
+    pub(crate) script: Script,
     pub(crate) driver: Driver,
     pub(crate) listener: StdListener,
     pub(crate) commands: Receiver<Command>,
@@ -78,7 +80,7 @@ async fn serve(setup: Setup, driver: Driver) {
         }
     };
     let clock = Clock::new();
-    let state = State::new(setup.config, clock.now());
+    let state = State::new(setup.config, setup.script, clock.now());
     let shared = Rc::new(Shared::new(state, clock));
     let accepting = Canceller::new();
     let acceptor = monoio::spawn(accept(Rc::clone(&shared), listener, accepting.handle()));

@@ -273,6 +273,15 @@ impl Catalog {
             .get_mut(partition as usize)
     }
 
+    /// All partitions of the broker.
+    pub(crate) fn partitions_mut(&mut self) -> impl Iterator<Item = &mut Partition> {
+        let topics = self
+            .streams
+            .values_mut()
+            .flat_map(|stream| stream.topics.values_mut());
+        topics.flat_map(|topic| topic.partitions.iter_mut())
+    }
+
     /// Topics of the broker.
     pub(crate) fn topics(&self) -> impl Iterator<Item = &Topic> {
         self.streams

@@ -62,6 +62,7 @@ impl ClientTable {
     }
 
     /// Registered clients.
+    #[cfg(test)]
     pub(crate) fn clients(&self) -> usize {
         self.clients.len()
     }

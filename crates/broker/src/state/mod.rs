@@ -8,6 +8,7 @@
 mod catalog;
 mod client_table;
 mod connection;
+mod fault;
 mod log;
 mod partition;
 mod reply;
@@ -35,7 +36,7 @@ use crate::commands;
 use crate::config::{Config, Now};
 use crate::limits::CLIENTS_MAX;
 use crate::net::Frame;
-use crate::script::ReplyFault;
+use crate::script::{Fault, ReplyFault, Script, ScriptRun};
 use crate::stats::BrokerStats;
 
 /// The last command byte that the protocol assigns. Those above close the connection.
@@ -83,6 +84,11 @@ pub(crate) struct State {
     heartbeats_due_us: u64,
     /// Bytes that wait to be written on all connections.
     outgoing_total: u64,
+    script: ScriptRun,
+    /// A fault keeps every send uncommitted.
+    commits_held: bool,
+    /// New connections are closed until then, by a fault.
+    down_until_us: u64,
     /// What a script does to the reply of the frame at hand. `None` between frames.
     reply_fault: Option<ReplyFault>,
     /// Where reply frames are put together.
@@ -90,7 +96,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(config: Config, now: Now) -> Self {
+    pub(crate) fn new(config: Config, script: Script, now: Now) -> Self {
         let heartbeats_due_us = now.monotonic_us.saturating_add(config.heartbeat_us);
         Self {
             config,
@@ -108,12 +114,15 @@ impl State {
             window_clients: 0,
             heartbeats_due_us,
             outgoing_total: 0,
+            script: ScriptRun::new(script),
+            commits_held: false,
+            down_until_us: 0,
             reply_fault: None,
             scratch: Vec::new(),
         }
     }
 
-    /// Takes a new connection; `None` when there are too many, and it is to be closed at once.
+    /// Takes a new connection; `None` when there are too many or the broker is down, and it is to be closed at once.
     pub(crate) fn connect(
         &mut self,
         peer: SocketAddr,
@@ -121,7 +130,8 @@ impl State {
         now: Now,
     ) -> Option<ConnectionKey> {
         self.stats.connections_accepted += 1;
-        if self.connections.len() >= self.config.connections_max {
+        let down = now.monotonic_us < self.down_until_us;
+        if down || self.connections.len() >= self.config.connections_max {
             self.stats.connections_refused += 1;
             return None;
         }
@@ -134,7 +144,7 @@ impl State {
     }
 
     /// The connection is gone.
-    pub(crate) fn disconnect(&mut self, key: ConnectionKey, now: Now) {
+    pub(crate) fn disconnect(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connections.remove(&key) else {
             return;
         };
@@ -142,7 +152,7 @@ impl State {
         self.outgoing_total -= connection.outgoing_bytes() as u64;
         self.timed.remove(&key);
         if let Some(session) = connection.session {
-            self.session_lost(session, now);
+            self.session_lost(session);
         }
     }
 
@@ -210,11 +220,19 @@ impl State {
             operation,
             now,
         };
+        if self.meets_fault(&call) {
+            return;
+        }
         commands::dispatch(self, &call, frame);
         // A fault that no reply took: only the cut means something without one.
         if self.reply_fault.take() == Some(ReplyFault::Cut) {
             self.close(key);
         }
+    }
+
+    /// Adds a fault to the script. It counts from now on.
+    pub(crate) fn inject(&mut self, fault: Fault) {
+        self.script.add(fault);
     }
 
     /// Does what has become due.

@@ -47,8 +47,6 @@ pub(crate) struct Partition {
     pub(crate) commit: u64,
     /// Oldest first, at most 32 + 64.
     uncommitted: VecDeque<Uncommitted>,
-    /// A fault keeps everything uncommitted.
-    pub(crate) held: bool,
 }
 
 impl Partition {
@@ -61,7 +59,6 @@ impl Partition {
             offsets: HashMap::new(),
             commit: 0,
             uncommitted: VecDeque::new(),
-            held: false,
         }
     }
 
@@ -108,13 +105,9 @@ impl Partition {
             .sum()
     }
 
-    /// When the oldest uncommitted send is due. `None` when there is none, or when commits are held.
+    /// When the oldest uncommitted send is due.
     pub(crate) fn due_us(&self) -> Option<u64> {
-        if self.held {
-            None
-        } else {
-            self.uncommitted.front().map(|send| send.due_us)
-        }
+        self.uncommitted.front().map(|send| send.due_us)
     }
 
     /// The oldest uncommitted send if it is due.
@@ -123,6 +116,11 @@ impl Partition {
             return None;
         }
         self.uncommitted.pop_front()
+    }
+
+    /// Forgets what is not committed.
+    pub(crate) fn lose_uncommitted(&mut self) {
+        self.uncommitted.clear();
     }
 
     /// Forgets records, consumer offsets and what is not committed. Windows stay: a purge does not make a

@@ -149,7 +149,7 @@ impl State {
     pub(crate) fn take_send(&mut self, call: &Call, place: Place, client: u128, batch: ValidBatch) {
         let delay_us = self.config.commit_delay_us;
         let uncommitted_bytes = self.uncommitted_bytes;
-        let fault = self.reply_fault.take();
+        let (held, fault) = (self.commits_held, self.reply_fault.take());
         let Some(partition) = self.partition_mut(place) else {
             return;
         };
@@ -168,7 +168,7 @@ impl State {
             due_us: call.now.monotonic_us.saturating_add(delay_us),
             fault,
         };
-        if delay_us == 0 && !partition.held && partition.is_settled() {
+        if delay_us == 0 && !held && partition.is_settled() {
             self.commit_send(place, send, call.now);
             return;
         }
@@ -177,8 +177,11 @@ impl State {
         self.unsettled.insert(place);
     }
 
-    /// When the next uncommitted sends are due.
+    /// When the next uncommitted sends are due. `None` while commits are held.
     pub(super) fn commits_due_us(&self) -> Option<u64> {
+        if self.commits_held {
+            return None;
+        }
         self.unsettled
             .iter()
             .filter_map(|place| self.partition(*place)?.due_us())
@@ -187,6 +190,9 @@ impl State {
 
     /// Commits what is due, in the order it was taken within each partition.
     pub(super) fn commit_due(&mut self, now: Now) {
+        if self.commits_held {
+            return;
+        }
         for place in self.unsettled.clone() {
             loop {
                 let partition = self.partition_mut(place);

@@ -40,7 +40,7 @@ impl State {
 
     /// A session ended without a logout. The captured server logs it out; a release keeps its history, so that
     /// the client can resume.
-    pub(super) fn session_lost(&mut self, session: Session, _now: Now) {
+    pub(super) fn session_lost(&mut self, session: Session) {
         if self.config.profile == Profile::Edge5 {
             self.commit_logout(session);
         }
@@ -70,7 +70,7 @@ impl State {
                 .get_mut(&key)
                 .and_then(|connection| connection.session.take());
             if let Some(session) = session {
-                self.session_lost(session, now);
+                self.session_lost(session);
             }
             self.stats.heartbeats_missed += 1;
             self.evict(key, key.transport_id(), EvictionReason::StaleClient);

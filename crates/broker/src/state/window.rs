@@ -89,11 +89,9 @@ impl CommittedWindow {
         forgotten
     }
 
-    /// Forgets every client; returns how many there were.
-    pub(crate) fn clear(&mut self) -> usize {
-        let clients = self.clients.len();
+    /// Forgets every client.
+    pub(crate) fn clear(&mut self) {
         self.clients.clear();
-        clients
     }
 
     fn forget_longest_idle(&mut self) -> usize {

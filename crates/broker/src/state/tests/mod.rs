@@ -1,5 +1,6 @@
 //! The state without sockets: frames in, frames out, time by hand.
 
+mod faults;
 mod partition_plane;
 mod reads;
 mod sessions;
@@ -25,6 +26,7 @@ use ringmain_wire::version::ProtocolVersion;
 use super::{ConnectionKey, Outgoing, State};
 use crate::config::{Config, Now};
 use crate::net::Frame;
+use crate::script::Script;
 
 /// A frame that the broker queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +96,7 @@ impl Bench {
             wall_us: 1_700_000_000_000_000,
         };
         Self {
-            state: State::new(config, now),
+            state: State::new(config, Script::new(), now),
             now,
         }
     }

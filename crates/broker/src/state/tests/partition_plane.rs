@@ -71,7 +71,7 @@ fn an_unseen_request_128_below_the_watermark_is_swallowed() {
 fn the_window_knows_the_client_on_its_next_connection() {
     let (mut bench, peer) = Bench::with_topic(Config::default(), 1);
     bench.send(peer, 3, 0, b"a");
-    bench.state.disconnect(peer.connection, bench.now);
+    bench.state.disconnect(peer.connection);
     let peer = bench.login(7);
     assert_eq!(bench.send(peer, 3, 0, b"a").base_offset(), None);
     let stranger = bench.login(8);

@@ -111,7 +111,7 @@ fn retry_after_resume(profile: Profile) -> u32 {
             .result(),
         0
     );
-    bench.state.disconnect(peer.connection, bench.now);
+    bench.state.disconnect(peer.connection);
     let peer = bench.login(7);
     bench
         .metadata(peer, Operation::CreateStream, 1, &create_stream("a"))
