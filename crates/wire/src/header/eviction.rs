@@ -1,7 +1,7 @@
 //! The eviction header, server to client: the session is dead. Never has a body, answers no request in particular.
 //!
 //! ```text
-//! 128 client                       u128  whose session it was
+//! 128 client                       u128  whose session it was; before a login, a transport id of the server's
 //! 144 server_protocol_version      u32   newest version accepted; reason 14 only
 //! 148 server_protocol_version_min  u32   oldest version accepted; reason 14 only
 //! 152 reserved                     103   zero
@@ -141,7 +141,7 @@ impl EvictionHeader {
         self.prefix.size.get()
     }
 
-    /// Whose session it was.
+    /// Whose session it was. Before a login it is a transport id of the server's: never match an eviction by it.
     #[must_use]
     pub const fn client(&self) -> u128 {
         self.client.get()
