@@ -7,14 +7,77 @@
 //! | messages key to partition | XxHash32, seed 0 |
 //!
 //! None of them is a defence against an adversary: they catch broken memory, broken software and reused numbers.
+//!
+//! # Which crate hashes what
+//!
+//! `xxhash-rust` picks its vector instructions when it is compiled. A portable x86-64 binary may assume only SSE2, and
+//! loses up to half the throughput on long inputs. So in such a build inputs over [`SHORT_BYTES_MAX`] bytes go to
+//! `twox-hash`, which asks the CPU at run time; short inputs use no vector instructions and stay with `xxhash-rust`.
+//! Built with `-C target-cpu=x86-64-v3`, or for another architecture, everything is `xxhash-rust`. The numbers are in
+//! `benches/micro/README.md`.
 
 use xxhash_rust::{xxh3, xxh32};
+
+#[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
+mod long {
+    //! Long inputs in a portable x86-64 build: vector instructions chosen at run time.
+    use core::hash::Hasher;
+    use twox_hash::XxHash3_64;
+
+    pub(super) fn checksum(bytes: &[u8]) -> u64 {
+        XxHash3_64::oneshot(bytes)
+    }
+
+    #[derive(Clone, Default)]
+    pub(super) struct State(XxHash3_64);
+
+    impl State {
+        pub(super) fn update(&mut self, bytes: &[u8]) {
+            self.0.write(bytes);
+        }
+
+        pub(super) fn digest(&self) -> u64 {
+            self.0.finish()
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(target_feature = "avx2"))))]
+mod long {
+    //! Long inputs in a build whose vector instructions are known.
+    use xxhash_rust::xxh3;
+
+    pub(super) fn checksum(bytes: &[u8]) -> u64 {
+        xxh3::xxh3_64(bytes)
+    }
+
+    #[derive(Clone, Default)]
+    pub(super) struct State(xxh3::Xxh3);
+
+    impl State {
+        pub(super) fn update(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+
+        pub(super) fn digest(&self) -> u64 {
+            self.0.digest()
+        }
+    }
+}
+
+/// Inputs up to this length are hashed by `xxhash-rust` in every build: XxHash3 treats them without vector
+/// instructions, and from 129 bytes on `twox-hash` is faster even before it uses any.
+pub const SHORT_BYTES_MAX: usize = 128;
 
 /// XxHash3-64 over `bytes` with seed 0: the checksum of messages and batches.
 #[must_use]
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u64 {
-    xxh3::xxh3_64(bytes)
+    if bytes.len() <= SHORT_BYTES_MAX {
+        xxh3::xxh3_64(bytes)
+    } else {
+        long::checksum(bytes)
+    }
 }
 
 /// The `request_checksum` stamp of a request body: [`checksum`] widened to 128 bits.
@@ -32,18 +95,16 @@ pub fn key_hash(key: &[u8]) -> u32 {
 }
 
 /// [`checksum`] over bytes that arrive in pieces: however the input is cut, the result is that of the whole.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Checksum {
-    state: xxh3::Xxh3,
+    state: long::State,
 }
 
 impl Checksum {
     /// Nothing hashed yet.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            state: xxh3::Xxh3::new(),
-        }
+        Self::default()
     }
 
     /// Continues with `bytes`.
@@ -55,12 +116,6 @@ impl Checksum {
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.state.digest()
-    }
-}
-
-impl Default for Checksum {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -231,3 +231,26 @@ pub(super) fn batch_checksum(header: &BatchHeader, checksums: impl Iterator<Item
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every count around the sizes at which the gathering buffer fills, against one hash over all bytes.
+    #[test]
+    fn a_batch_checksum_is_that_of_its_bytes_in_a_row() {
+        for count in 0..4 * GATHERED_MAX {
+            let checksums =
+                (0..count as u64).map(|index| U64::new(index.wrapping_mul(u64::MAX / 7)));
+            let header = BatchHeader::unstored(11, 256 + 48 * count as u64, count as u32);
+            let mut bytes = header.as_bytes()[..40].to_vec();
+            bytes.extend_from_slice(&header.as_bytes()[48..52]);
+            bytes.extend(checksums.clone().flat_map(|checksum| checksum.to_bytes()));
+            assert_eq!(
+                batch_checksum(&header, checksums),
+                hash::checksum(&bytes),
+                "{count}"
+            );
+        }
+    }
+}

@@ -41,6 +41,7 @@
 //! with [`AppendError::BeforeOrigin`], and the caller either seals this batch and starts another, or pays with
 //! [`BatchWriter::rebase`]. Whoever stamps records in arrival order never meets the case.
 
+mod copy;
 mod gather;
 mod layout;
 mod reader;

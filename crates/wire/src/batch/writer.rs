@@ -9,6 +9,7 @@
 use zerocopy::little_endian::{U32, U64, U128};
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::copy::copy;
 use super::layout::{
     BATCH_HEADER_BYTES, BatchHeader, MESSAGE_CHECKSUM_COVERS_FROM, MESSAGE_HEADER_BYTES,
     MessageHeader, PAYLOAD_BYTES_MAX, TIMESTAMP_SPAN_US_MAX, batch_checksum,
@@ -344,7 +345,7 @@ fn write_frame(frame: &mut [u8], header: &MessageHeader, record: &RecordParts<'_
     let (head, rest) = frame.split_at_mut(MESSAGE_HEADER_BYTES);
     let (payload, user_headers) = rest.split_at_mut(record.payload.len());
     head.copy_from_slice(header.as_bytes());
-    payload.copy_from_slice(record.payload);
+    copy(payload, record.payload);
     user_headers.copy_from_slice(record.user_headers.as_bytes());
     seal_frame(frame);
 }
