@@ -5,36 +5,13 @@ use alloc::vec::Vec;
 
 use crate::outcome::Receipt;
 use crate::request::Request;
+use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, LaneKey, Micros};
-
-/// Where a batch is.
-///
-/// ```text
-/// Free -> Queued -> Awaiting <-> Retry
-///   ^        |         |           |
-///   |        |         +-> Held <--+      Held: decided, a write of it is still in flight
-///   +- Resolved <---------+
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BatchState {
-    /// The key is free.
-    Free,
-    /// Waits in its lane's queue, never transmitted, no number.
-    Queued,
-    /// Transmitted on this connection, not answered yet.
-    Awaiting,
-    /// Has a number and is to be transmitted again, in its turn.
-    Retry,
-    /// Its receipt is decided; the outcome waits until no write of it is in flight.
-    Held(Receipt),
-    /// Its outcome waits to be polled.
-    Resolved,
-}
 
 /// One batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
-    pub(crate) state: BatchState,
+    pub(crate) stage: Stage<Receipt>,
     pub(crate) lane: LaneKey,
     pub(crate) records: u32,
     pub(crate) request: Request,
@@ -47,7 +24,7 @@ pub(crate) struct Batch {
 }
 
 const FREE: Batch = Batch {
-    state: BatchState::Free,
+    stage: Stage::Free,
     lane: LaneKey(0),
     records: 0,
     request: Request::new(Micros::ZERO),
@@ -93,13 +70,10 @@ impl Batches {
 
     /// Turns a free entry into a queued batch. The caller links it.
     pub(crate) fn occupy(&mut self, key: BatchKey, lane: LaneKey, records: u32, deadline: Micros) {
-        assert_eq!(
-            self[key].state,
-            BatchState::Free,
-            "keys in use are refused before"
-        );
-        self[key] = Batch {
-            state: BatchState::Queued,
+        let batch = &mut self[key];
+        batch.stage.apply(StageEvent::Submit);
+        *batch = Batch {
+            stage: batch.stage,
             lane,
             records,
             request: Request::new(deadline),
@@ -109,7 +83,12 @@ impl Batches {
 
     /// Frees a resolved entry.
     pub(crate) fn vacate(&mut self, key: BatchKey) {
-        self[key] = FREE;
+        let batch = &mut self[key];
+        batch.stage.apply(StageEvent::Tell);
+        *batch = Batch {
+            stage: batch.stage,
+            ..FREE
+        };
     }
 }
 

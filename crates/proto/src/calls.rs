@@ -12,26 +12,8 @@ use ringmain_wire::{CommandCode, Operation, Plane};
 
 use crate::outcome::Answer;
 use crate::request::Request;
+use crate::stage::{Stage, StageEvent};
 use crate::{CallKey, Micros};
-
-/// Where a call is. As for batches, with a pause between a refusal and the next transmission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallState {
-    /// The key is free.
-    Free,
-    /// Waits for its turn, never transmitted.
-    Queued,
-    /// Transmitted on this connection, not answered yet.
-    Awaiting,
-    /// Pauses after a refusal.
-    Pausing,
-    /// To be transmitted again.
-    Retry,
-    /// Its answer is decided; the outcome waits until no write of it is in flight.
-    Held(Answer),
-    /// Its outcome waits to be polled.
-    Resolved,
-}
 
 /// The two kinds of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +47,7 @@ impl CallKind {
 /// One call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    pub(crate) state: CallState,
+    pub(crate) stage: Stage<Answer>,
     pub(crate) kind: CallKind,
     pub(crate) operation: Operation,
     pub(crate) code: CommandCode,
@@ -75,23 +57,13 @@ pub(crate) struct Call {
 }
 
 const FREE: Call = Call {
-    state: CallState::Free,
+    stage: Stage::Free,
     kind: CallKind::Read,
     operation: Operation::NonReplicated,
     code: CommandCode::PING,
     request: Request::new(Micros::ZERO),
     refusals_in_row: 0,
 };
-
-impl Call {
-    /// Whether it was accepted and its answer is open.
-    pub(crate) const fn is_undecided(&self) -> bool {
-        matches!(
-            self.state,
-            CallState::Queued | CallState::Awaiting | CallState::Pausing | CallState::Retry
-        )
-    }
-}
 
 /// Calls of one kind: the one in flight and those that wait.
 #[derive(Debug)]
@@ -150,13 +122,10 @@ impl Calls {
         code: CommandCode,
         deadline: Micros,
     ) {
-        assert_eq!(
-            self[key].state,
-            CallState::Free,
-            "keys in use are refused before"
-        );
-        self[key] = Call {
-            state: CallState::Queued,
+        let call = &mut self[key];
+        call.stage.apply(StageEvent::Submit);
+        *call = Call {
+            stage: call.stage,
             kind,
             operation,
             code,
@@ -168,7 +137,12 @@ impl Calls {
 
     /// Frees a resolved entry.
     pub(crate) fn vacate(&mut self, key: CallKey) {
-        self[key] = FREE;
+        let call = &mut self[key];
+        call.stage.apply(StageEvent::Tell);
+        *call = Call {
+            stage: call.stage,
+            ..FREE
+        };
     }
 
     /// The call of a kind that is in flight or about to be sent again.
@@ -182,7 +156,7 @@ impl Calls {
         match line.current {
             Some(key) => {
                 let call = &self[key];
-                (call.state == CallState::Retry && !call.request.write_in_flight()).then_some(key)
+                (call.stage == Stage::Retry && !call.request.write_in_flight()).then_some(key)
             }
             None => line.waiting.front().copied(),
         }

@@ -14,8 +14,8 @@ use ringmain_wire::{CommandCode, Operation};
 
 use crate::alarms::{Alarms, Owner};
 use crate::backoff::{Backoff, Rng};
-use crate::batch::{BatchState, Batches};
-use crate::calls::{CallKind, CallState, Calls};
+use crate::batch::Batches;
+use crate::calls::{CallKind, Calls};
 use crate::error::{CallError, Ended, LaneError, SubmitError};
 use crate::lane::{Lanes, Rules};
 use crate::limits::REQUEST_SPAN_MAX;
@@ -24,6 +24,7 @@ use crate::numbers::Numbers;
 use crate::outcome::{Account, NotSent, Outcome};
 use crate::pending::Pending;
 use crate::session::{FatalError, SessionState};
+use crate::stage::Stage;
 use crate::stats::Stats;
 use crate::{BatchKey, CallKey, Config, ConfigError, LaneConfig, LaneKey, Micros};
 
@@ -190,7 +191,7 @@ impl Client {
         }
         match self.batches.get(key) {
             None => return Err(SubmitError::KeyOutOfRange(key)),
-            Some(batch) if batch.state != BatchState::Free => {
+            Some(batch) if batch.stage != Stage::Free => {
                 return Err(SubmitError::KeyInUse(key));
             }
             Some(_) => {}
@@ -220,7 +221,7 @@ impl Client {
         let kind = CallKind::of(operation).ok_or(CallError::NotACall(operation))?;
         match self.calls.get(key) {
             None => return Err(CallError::KeyOutOfRange(key)),
-            Some(call) if call.state != CallState::Free => return Err(CallError::KeyInUse(key)),
+            Some(call) if call.stage != Stage::Free => return Err(CallError::KeyInUse(key)),
             Some(_) => {}
         }
         self.calls.occupy(key, kind, operation, code, deadline);
@@ -256,8 +257,11 @@ impl Client {
 
     /// Gives one batch up, as [`Client::purge`] does with all. Without effect on one that is decided or unknown.
     pub fn give_up(&mut self, now: Micros, key: BatchKey) {
-        let state = self.batches.get(key).map(|batch| batch.state);
-        if let Some(BatchState::Queued | BatchState::Awaiting | BatchState::Retry) = state {
+        if self
+            .batches
+            .get(key)
+            .is_some_and(|batch| batch.stage.is_undecided())
+        {
             self.give_up_batch(now, key, NotSent::Purged);
             self.finish_when_done();
         }
@@ -268,7 +272,7 @@ impl Client {
         let outcome = self.outcomes.pop_front()?;
         match outcome {
             Outcome::Batch { key, .. } => {
-                let is_told_once = self.batches[key].state == BatchState::Resolved;
+                let is_told_once = self.batches[key].stage == Stage::Resolved;
                 assert!(
                     is_told_once || !self.faults.is_none(),
                     "an outcome is told once"

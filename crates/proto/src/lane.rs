@@ -11,9 +11,11 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::batch::{BatchState, Batches, Queue};
+use crate::batch::{Batches, Queue};
 use crate::config::LaneConfig;
 use crate::limits::{REQUEST_SPAN_MAX, WINDOW_REQUESTS_MAX};
+use crate::outcome::Receipt;
+use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, LaneKey};
 
 /// What a lane does with its turn to send.
@@ -114,9 +116,9 @@ pub(crate) struct Lane {
     pub(crate) queue: Queue,
     pub(crate) window: Window,
     pub(crate) phase: Phase,
-    /// Requests of the window in [`BatchState::Awaiting`].
+    /// Requests of the window in [`Stage::Awaiting`].
     pub(crate) awaiting: u8,
-    /// Requests of the window in [`BatchState::Retry`].
+    /// Requests of the window in [`Stage::Retry`].
     pub(crate) retry: u8,
     /// Refusals since the last confirmation.
     pub(crate) refusals_in_row: u32,
@@ -192,39 +194,39 @@ impl Lane {
         self.queue.len() == 0 && self.window.len() == 0
     }
 
-    /// Takes a batch into the window, behind all others, with its first transmission.
-    pub(crate) fn enter(&mut self, key: BatchKey) {
+    /// Takes a batch into the window, behind all others, for its first transmission.
+    pub(crate) fn enter(&mut self, batches: &mut Batches, key: BatchKey) {
+        self.queue.remove(batches, key);
         self.window.push(key);
-        self.awaiting += 1;
+        self.step(batches, key, StageEvent::Transmit);
     }
 
-    /// Moves a batch of the window to another state and keeps the counts.
-    pub(crate) fn set_state(&mut self, batches: &mut Batches, key: BatchKey, state: BatchState) {
-        self.count_out(batches[key].state);
-        batches[key].state = state;
-        match state {
-            BatchState::Awaiting => self.awaiting += 1,
-            BatchState::Retry => self.retry += 1,
-            _ => {}
+    /// Moves a batch of the window on and keeps the counts.
+    pub(crate) fn step(
+        &mut self,
+        batches: &mut Batches,
+        key: BatchKey,
+        event: StageEvent<Receipt>,
+    ) {
+        let before = batches[key].stage;
+        batches[key].stage.apply(event);
+        let after = batches[key].stage;
+        for (stage, count) in [
+            (Stage::Awaiting, &mut self.awaiting),
+            (Stage::Retry, &mut self.retry),
+        ] {
+            *count += u8::from(after == stage);
+            *count -= u8::from(before == stage);
         }
     }
 
-    /// Takes a resolved batch out of the window. Its state is set by the caller.
-    pub(crate) fn leave(&mut self, batches: &Batches, key: BatchKey) {
-        self.count_out(batches[key].state);
+    /// Takes a decided batch out of the window.
+    pub(crate) fn leave(&mut self, key: BatchKey) {
         self.window.remove(key);
     }
 
-    fn count_out(&mut self, state: BatchState) {
-        match state {
-            BatchState::Awaiting => self.awaiting -= 1,
-            BatchState::Retry => self.retry -= 1,
-            _ => {}
-        }
-    }
-
     fn next_retry(&self, batches: &Batches, rules: Rules) -> BatchKey {
-        let is_retry = |key: &BatchKey| batches[*key].state == BatchState::Retry;
+        let is_retry = |key: &BatchKey| batches[*key].stage == Stage::Retry;
         let mut keys = self.window.keys().iter().copied();
         let next = match rules.retries_oldest_first {
             true => keys.find(is_retry),

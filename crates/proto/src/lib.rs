@@ -113,6 +113,9 @@ mod pending;
 mod reply;
 mod request;
 mod session;
+#[cfg(test)]
+mod snapshot;
+mod stage;
 mod stats;
 mod time;
 mod timers;

@@ -193,3 +193,6 @@ pub enum FatalError {
     #[error("the server answered the login without a session")]
     LoginFailed,
 }
+
+#[cfg(test)]
+mod tests;

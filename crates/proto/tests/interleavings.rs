@@ -207,7 +207,7 @@ fn apply(world: &mut World, step: &Step) {
         }
         _ => {}
     }
-    if world.ledger.closing && world.now.0 % 3 == 0 {
+    if world.ledger.closing && world.now.0.is_multiple_of(3) {
         world.disconnect();
     }
 }

@@ -5,8 +5,7 @@ use ringmain_wire::{CodeClass, ErrorCode, EvictionReason};
 use super::{Client, Heartbeat, Writes};
 use crate::action::ConnectionAction;
 use crate::alarms::Owner;
-use crate::batch::BatchState;
-use crate::calls::{CallKind, CallState};
+use crate::calls::CallKind;
 use crate::config::OnLostCoverage;
 use crate::error::DriverError;
 use crate::eviction::{Reaction, reaction};
@@ -14,6 +13,7 @@ use crate::lane::Phase;
 use crate::outcome::{Answer, NotSent, Receipt};
 use crate::reply::Verdict;
 use crate::session::{FatalError, SessionEvent, SessionState};
+use crate::stage::Stage;
 use crate::{CallKey, Micros};
 
 impl Client {
@@ -106,7 +106,7 @@ impl Client {
         kinds.find_map(|kind| {
             self.calls
                 .current(kind)
-                .filter(|&key| self.calls[key].is_undecided())
+                .filter(|&key| self.calls[key].stage.is_undecided())
         })
     }
 
@@ -153,7 +153,7 @@ impl Client {
     fn report_uncovered(&mut self, now: Micros) {
         for key in self.batches.keys() {
             let request = self.batches[key].request;
-            if self.batches[key].state == BatchState::Retry && !request.is_certainly_not_stored() {
+            if self.batches[key].stage == Stage::Retry && !request.is_certainly_not_stored() {
                 self.decide_batch(
                     now,
                     key,
@@ -165,7 +165,7 @@ impl Client {
         }
         if let Some(key) = self.calls.current(CallKind::Metadata) {
             let request = self.calls[key].request;
-            if self.calls[key].is_undecided() && !request.is_certainly_not_stored() {
+            if self.calls[key].stage.is_undecided() && !request.is_certainly_not_stored() {
                 self.decide_call(
                     key,
                     Answer::Unknown {
@@ -257,25 +257,16 @@ impl Client {
             }
         }
         for key in self.batches.keys() {
-            let lane = self.batches[key].lane;
-            match self.batches[key].state {
-                BatchState::Free | BatchState::Queued | BatchState::Resolved => continue,
-                BatchState::Held(_) => {
-                    self.batches[key].request.lose_connection();
-                    self.release_batch(now, key);
+            let batch = &mut self.batches[key];
+            batch.request.lose_connection();
+            let request = batch.request.number;
+            match batch.stage {
+                Stage::Free | Stage::Queued | Stage::Resolved => {}
+                Stage::Held(_) => self.release_batch(now, key),
+                _ if batch.request.awaits_nothing_new() => {
+                    self.decide_batch(now, key, Receipt::Unknown { request });
                 }
-                BatchState::Awaiting | BatchState::Retry => {
-                    let request = &mut self.batches[key].request;
-                    request.lose_connection();
-                    if request.awaits_nothing_new() {
-                        let number = request.number;
-                        self.decide_batch(now, key, Receipt::Unknown { request: number });
-                    } else {
-                        let deadline = request.deadline;
-                        self.lanes[lane].set_state(&mut self.batches, key, BatchState::Retry);
-                        self.alarms.arm(Owner::Batch(key), deadline);
-                    }
-                }
+                _ => self.retry_batch(now, key),
             }
         }
     }
@@ -284,16 +275,14 @@ impl Client {
         for key in self.calls.keys() {
             let call = &mut self.calls[key];
             call.request.lose_connection();
-            match call.state {
-                CallState::Free | CallState::Queued | CallState::Resolved => {}
-                CallState::Held(_) => self.release_call(key),
-                CallState::Awaiting | CallState::Retry | CallState::Pausing => {
-                    let request = call.request.number;
-                    match call.request.awaits_nothing_new() {
-                        true => self.decide_call(key, Answer::Unknown { request }),
-                        false => self.retry_call(key),
-                    }
+            let request = call.request.number;
+            match call.stage {
+                Stage::Free | Stage::Queued | Stage::Resolved => {}
+                Stage::Held(_) => self.release_call(key),
+                _ if call.request.awaits_nothing_new() => {
+                    self.decide_call(key, Answer::Unknown { request });
                 }
+                _ => self.retry_call(key),
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use super::Client;
 use crate::LaneKey;
-use crate::batch::BatchState;
-use crate::calls::CallState;
 use crate::lane::{Phase, Turn};
 use crate::limits::REQUEST_SPAN_MAX;
+use crate::outcome::Receipt;
 use crate::session::SessionState;
+use crate::stage::Stage;
 
 impl Client {
     /// Panics unless everything that must hold does. For tests and the simulator, after every call: it costs a walk
@@ -68,16 +68,13 @@ impl Client {
         let mut unresolved = 0;
         for key in self.batches.keys() {
             let batch = &self.batches[key];
-            if !matches!(batch.state, BatchState::Free | BatchState::Resolved) {
+            if batch.stage.is_unresolved() {
                 in_flight += u64::from(batch.records);
                 unresolved += 1;
             }
         }
         for key in self.calls.keys() {
-            unresolved += u32::from(!matches!(
-                self.calls[key].state,
-                CallState::Free | CallState::Resolved
-            ));
+            unresolved += u32::from(self.calls[key].stage.is_unresolved());
         }
         assert_eq!(
             self.account.in_flight, in_flight,
@@ -91,16 +88,16 @@ impl Client {
 
     fn check_lane(&self, key: LaneKey) {
         let lane = &self.lanes[key];
-        let count = |wanted: fn(BatchState) -> bool| {
+        let count = |wanted: fn(Stage<Receipt>) -> bool| {
             lane.window
                 .keys()
                 .iter()
-                .filter(|&&key| wanted(self.batches[key].state))
+                .filter(|&&key| wanted(self.batches[key].stage))
                 .count()
         };
-        let awaiting = count(|state| state == BatchState::Awaiting);
-        let retry = count(|state| state == BatchState::Retry);
-        let held = count(|state| matches!(state, BatchState::Held(_)));
+        let awaiting = count(|stage| stage == Stage::Awaiting);
+        let retry = count(|stage| stage == Stage::Retry);
+        let held = count(|stage| matches!(stage, Stage::Held(_)));
         assert_eq!(usize::from(lane.awaiting), awaiting, "awaiting is counted");
         assert_eq!(usize::from(lane.retry), retry, "retries are counted");
         assert_eq!(
@@ -126,8 +123,8 @@ impl Client {
         }
         let queued = lane.queue.iter(&self.batches).inspect(|&batch| {
             assert_eq!(
-                self.batches[batch].state,
-                BatchState::Queued,
+                self.batches[batch].stage,
+                Stage::Queued,
                 "only queued batches are linked"
             );
             assert_eq!(

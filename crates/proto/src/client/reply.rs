@@ -4,13 +4,13 @@ use ringmain_wire::Operation;
 
 use super::{Client, Heartbeat};
 use crate::alarms::Owner;
-use crate::batch::BatchState;
-use crate::calls::{CallKind, CallState};
+use crate::calls::CallKind;
 use crate::lane::Phase;
 use crate::outcome::{Answer, NotSent, Receipt};
 use crate::reply::{Reply, ReplyMatch};
 use crate::request::{Judgement, RefusalKind, Success};
 use crate::session::{SessionEvent, SessionState};
+use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, CallKey, Micros};
 
 impl Client {
@@ -59,9 +59,9 @@ impl Client {
         let Some(key) = self.pending.find(reply.request) else {
             return unmatched(reply.request < self.numbers.next());
         };
-        let state = self.batches[key].state;
+        let stage = self.batches[key].stage;
         let judgement = self.batches[key].request.judge(reply.verdict);
-        if let BatchState::Held(receipt) = state {
+        if let Stage::Held(receipt) = stage {
             return self.improve_held(now, key, receipt, judgement);
         }
         match judgement {
@@ -165,7 +165,7 @@ impl Client {
     /// Puts a batch among those to be sent again.
     pub(super) fn retry_batch(&mut self, now: Micros, key: BatchKey) {
         let (lane, deadline) = (self.batches[key].lane, self.batches[key].request.deadline);
-        self.lanes[lane].set_state(&mut self.batches, key, BatchState::Retry);
+        self.lanes[lane].step(&mut self.batches, key, StageEvent::Resend);
         self.alarms.arm(Owner::Batch(key), deadline);
         self.settle_lane(now, lane);
     }
@@ -177,7 +177,7 @@ impl Client {
             .request
             .deadline
             .min(now.after(self.config.request_timeout_us));
-        self.lanes[lane].set_state(&mut self.batches, key, BatchState::Awaiting);
+        self.lanes[lane].step(&mut self.batches, key, StageEvent::AwaitOthers);
         self.alarms.arm(Owner::Batch(key), at);
     }
 
@@ -194,7 +194,7 @@ impl Client {
         let Some(key) = current else {
             return self.match_ping(now, operation, reply);
         };
-        if !self.calls[key].is_undecided() {
+        if !self.calls[key].stage.is_undecided() {
             return ReplyMatch::Late;
         }
         match self.calls[key].request.judge(reply.verdict) {
@@ -225,7 +225,7 @@ impl Client {
                     .request
                     .deadline
                     .min(now.after(self.config.request_timeout_us));
-                self.calls[key].state = CallState::Awaiting;
+                self.calls[key].stage.apply(StageEvent::AwaitOthers);
                 self.alarms.arm(Owner::Call(key), at);
             }
             Judgement::Refused(_) => self.pause_call(now, key),
@@ -257,7 +257,7 @@ impl Client {
     /// Has a call sent again.
     pub(super) fn retry_call(&mut self, key: CallKey) {
         let call = &mut self.calls[key];
-        call.state = CallState::Retry;
+        call.stage.apply(StageEvent::Resend);
         let deadline = call.request.deadline;
         self.alarms.arm(Owner::Call(key), deadline);
     }
@@ -267,7 +267,7 @@ impl Client {
         self.calls[key].refusals_in_row = failures.saturating_add(1);
         let pause_us = self.refusal_backoff().pause_us(failures, &mut self.rng);
         let at = self.calls[key].request.deadline.min(now.after(pause_us));
-        self.calls[key].state = CallState::Pausing;
+        self.calls[key].stage.apply(StageEvent::Pause);
         self.alarms.arm(Owner::Call(key), at);
     }
 }

@@ -3,49 +3,56 @@
 
 use super::Client;
 use crate::alarms::Owner;
-use crate::batch::BatchState;
-use crate::calls::{CallKind, CallState};
+use crate::batch::Batch;
+use crate::calls::CallKind;
 use crate::lane::{HeldBy, Phase, Turn};
 use crate::mutation::Mutation;
 use crate::outcome::{Answer, NotSent, Outcome, Receipt};
 use crate::request::{GivenUp, Request};
 use crate::session::{SessionEvent, SessionState};
+use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, CallKey, LaneKey, Micros};
 
 impl Client {
-    /// Decides a batch. Its outcome is given now, or once no write of it is in flight.
+    /// Decides a batch, or decides it better. Its outcome is given now, or once no write of it is in flight.
     pub(super) fn decide_batch(&mut self, now: Micros, key: BatchKey, receipt: Receipt) {
         let lane = self.batches[key].lane;
         self.alarms.cancel(Owner::Batch(key));
-        if self.batches[key].state == BatchState::Queued {
+        if self.batches[key].stage == Stage::Queued {
             self.lanes[lane].queue.remove(&mut self.batches, key);
+            self.batches[key].stage.apply(StageEvent::Decide(receipt));
             self.resolve_batch(key, receipt);
-        } else {
-            self.lanes[lane].set_state(&mut self.batches, key, BatchState::Held(receipt));
-            if !self.batches[key].request.write_in_flight()
-                || self.faults.commits(Mutation::EarlyFree)
-            {
-                self.release_batch(now, key);
-            }
+            return self.settle_lane(now, lane);
         }
-        self.settle_lane(now, lane);
+        self.lanes[lane].step(&mut self.batches, key, StageEvent::Decide(receipt));
+        let is_free = !self.batches[key].request.write_in_flight();
+        if is_free || self.faults.commits(Mutation::EarlyFree) {
+            self.release_batch(now, key);
+        } else {
+            self.settle_lane(now, lane);
+        }
     }
 
-    /// Resolves a batch that was held back.
+    /// Gives the outcome of a decided batch of a window.
     pub(super) fn release_batch(&mut self, now: Micros, key: BatchKey) {
-        let BatchState::Held(receipt) = self.batches[key].state else {
+        let Batch {
+            stage: Stage::Held(receipt),
+            lane,
+            request,
+            ..
+        } = self.batches[key]
+        else {
             unreachable!("only decided batches are released");
         };
-        let lane = self.batches[key].lane;
-        self.lanes[lane].leave(&self.batches, key);
-        self.pending.remove(self.batches[key].request.number);
+        self.lanes[lane].leave(key);
+        self.pending.remove(request.number);
         self.resolve_batch(key, receipt);
         self.settle_lane(now, lane);
     }
 
     fn resolve_batch(&mut self, key: BatchKey, receipt: Receipt) {
         let batch = &mut self.batches[key];
-        batch.state = BatchState::Resolved;
+        batch.stage.apply(StageEvent::Release);
         let outcome = Outcome::Batch {
             key,
             lane: batch.lane,
@@ -63,19 +70,19 @@ impl Client {
     /// Decides a call. Its outcome is given now, or once no write of it is in flight.
     pub(super) fn decide_call(&mut self, key: CallKey, answer: Answer) {
         self.alarms.cancel(Owner::Call(key));
-        self.calls[key].state = CallState::Held(answer);
+        self.calls[key].stage.apply(StageEvent::Decide(answer));
         if !self.calls[key].request.write_in_flight() {
             self.release_call(key);
         }
     }
 
-    /// Resolves a call that was held back.
+    /// Gives the outcome of a decided call.
     pub(super) fn release_call(&mut self, key: CallKey) {
-        let CallState::Held(answer) = self.calls[key].state else {
+        let Stage::Held(answer) = self.calls[key].stage else {
             unreachable!("only decided calls are released");
         };
         self.calls.leave(key);
-        self.calls[key].state = CallState::Resolved;
+        self.calls[key].stage.apply(StageEvent::Release);
         self.unresolved -= 1;
         self.outcomes.push_back(Outcome::Call { key, answer });
     }
@@ -107,15 +114,12 @@ impl Client {
     /// Gives everything up.
     pub(super) fn settle_all(&mut self, now: Micros, reason: NotSent) {
         for key in self.batches.keys() {
-            if matches!(
-                self.batches[key].state,
-                BatchState::Queued | BatchState::Awaiting | BatchState::Retry
-            ) {
+            if self.batches[key].stage.is_undecided() {
                 self.give_up_batch(now, key, reason);
             }
         }
         for key in self.calls.keys() {
-            if self.calls[key].is_undecided() {
+            if self.calls[key].stage.is_undecided() {
                 self.give_up_call(key, reason);
             }
         }
@@ -125,12 +129,12 @@ impl Client {
     /// Gives up what has no number, because none is left.
     pub(super) fn settle_unnumbered(&mut self, now: Micros) {
         for key in self.batches.keys() {
-            if self.batches[key].state == BatchState::Queued {
+            if self.batches[key].stage == Stage::Queued {
                 self.give_up_batch(now, key, NotSent::NumbersExhausted);
             }
         }
         for key in self.calls.keys() {
-            if self.calls[key].state == CallState::Queued {
+            if self.calls[key].stage == Stage::Queued {
                 self.give_up_call(key, NotSent::NumbersExhausted);
             }
         }
@@ -139,17 +143,14 @@ impl Client {
     /// Brings deadlines forward to the deadline of the close.
     pub(super) fn cap_deadlines(&mut self, deadline: Micros) {
         for key in self.batches.keys() {
-            if matches!(
-                self.batches[key].state,
-                BatchState::Queued | BatchState::Awaiting | BatchState::Retry
-            ) {
+            if self.batches[key].stage.is_undecided() {
                 let request = &mut self.batches[key].request;
                 request.deadline = request.deadline.min(deadline);
                 self.alarms.bring_forward(Owner::Batch(key), deadline);
             }
         }
         for key in self.calls.keys() {
-            if self.calls[key].is_undecided() {
+            if self.calls[key].stage.is_undecided() {
                 let request = &mut self.calls[key].request;
                 request.deadline = request.deadline.min(deadline);
                 self.alarms.bring_forward(Owner::Call(key), deadline);

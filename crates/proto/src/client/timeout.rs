@@ -2,11 +2,10 @@
 
 use super::{Client, Heartbeat};
 use crate::alarms::Owner;
-use crate::batch::BatchState;
-use crate::calls::CallState;
 use crate::lane::Phase;
 use crate::outcome::{Answer, NotSent, Receipt};
 use crate::session::{SessionEvent, SessionState};
+use crate::stage::Stage;
 use crate::{BatchKey, CallKey, LaneKey, Micros};
 
 impl Client {
@@ -93,8 +92,8 @@ impl Client {
             return self.give_up_batch(now, key, NotSent::Deadline);
         }
         assert_eq!(
-            batch.state,
-            BatchState::Awaiting,
+            batch.stage,
+            Stage::Awaiting,
             "before the deadline only silence rings"
         );
         self.stats.silences += 1;
@@ -111,16 +110,16 @@ impl Client {
         if call.request.deadline <= now {
             return self.give_up_call(key, NotSent::Deadline);
         }
-        match call.state {
-            CallState::Awaiting => {
+        match call.stage {
+            Stage::Awaiting => {
                 self.stats.silences += 1;
                 if call.request.awaits_nothing_new() {
                     let request = call.request.number;
                     return self.decide_call(key, Answer::Unknown { request });
                 }
             }
-            CallState::Pausing => {}
-            state => unreachable!("before the deadline nothing rings in {state:?}"),
+            Stage::Pausing => {}
+            stage => unreachable!("before the deadline nothing rings in {stage:?}"),
         }
         self.retry_call(key);
     }

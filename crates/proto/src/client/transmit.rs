@@ -3,13 +3,13 @@
 use super::{Client, Heartbeat};
 use crate::action::Transmit;
 use crate::alarms::Owner;
-use crate::batch::BatchState;
-use crate::calls::{CallKind, CallState};
+use crate::calls::CallKind;
 use crate::error::DriverError;
 use crate::lane::Turn;
 use crate::mutation::Mutation;
 use crate::outcome::NotSent;
 use crate::session::{SessionEvent, SessionState};
+use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, CallKey, Frame, LaneKey, Micros};
 
 impl Client {
@@ -79,9 +79,9 @@ impl Client {
 
     fn batch_written(&mut self, now: Micros, key: BatchKey) {
         let batch = &self.batches[key];
-        match batch.state {
-            BatchState::Held(_) => self.release_batch(now, key),
-            BatchState::Awaiting => {
+        match batch.stage {
+            Stage::Held(_) => self.release_batch(now, key),
+            Stage::Awaiting => {
                 let at = batch
                     .request
                     .deadline
@@ -94,9 +94,9 @@ impl Client {
 
     fn call_written(&mut self, now: Micros, key: CallKey) {
         let call = &self.calls[key];
-        match call.state {
-            CallState::Held(_) => self.release_call(key),
-            CallState::Awaiting => {
+        match call.stage {
+            Stage::Held(_) => self.release_call(key),
+            Stage::Awaiting => {
                 let at = call
                     .request
                     .deadline
@@ -155,7 +155,7 @@ impl Client {
             }
             let session = self.session.epoch;
             let call = &mut self.calls[key];
-            call.state = CallState::Awaiting;
+            call.stage.apply(StageEvent::Transmit);
             let attempt = call.request.hand_over();
             let (operation, code, request) = (call.operation, call.code, call.request.number);
             self.stats.calls_sent += 1;
@@ -199,7 +199,7 @@ impl Client {
             let number = self.numbers.take()?;
             self.enter_window(lane, key, number);
         } else {
-            self.lanes[lane].set_state(&mut self.batches, key, BatchState::Awaiting);
+            self.lanes[lane].step(&mut self.batches, key, StageEvent::Transmit);
             self.stats.batches_resent += 1;
             if self.faults.commits(Mutation::NewNumberOnRetry) {
                 self.renumber(key);
@@ -222,10 +222,8 @@ impl Client {
     }
 
     fn enter_window(&mut self, lane: LaneKey, key: BatchKey, number: u64) {
-        self.lanes[lane].queue.remove(&mut self.batches, key);
         self.batches[key].request.number = number;
-        self.batches[key].state = BatchState::Awaiting;
-        self.lanes[lane].enter(key);
+        self.lanes[lane].enter(&mut self.batches, key);
         self.pending.insert(number, key);
         self.stats.batches_sent += 1;
     }

@@ -30,7 +30,7 @@ struct Entry {
 }
 
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     entries: HashMap<BatchKey, Entry>,
     calls: HashMap<CallKey, (Operation, u64)>,
     lanes: HashMap<LaneKey, LaneConfig>,
@@ -39,7 +39,7 @@ pub struct Ledger {
     connection: u32,
     /// Every number below was taken or skipped.
     request_next: u64,
-    pub closing: bool,
+    pub(crate) closing: bool,
 }
 
 fn is_success(verdict: Verdict) -> bool {
@@ -88,18 +88,18 @@ impl Entry {
 }
 
 impl Ledger {
-    pub fn new(request_first: u64) -> Self {
+    pub(crate) fn new(request_first: u64) -> Self {
         Self {
             request_next: request_first,
             ..Self::default()
         }
     }
 
-    pub fn open(&mut self, lane: LaneKey, config: LaneConfig) {
+    pub(crate) fn open(&mut self, lane: LaneKey, config: LaneConfig) {
         self.lanes.insert(lane, config);
     }
 
-    pub fn submit(&mut self, lane: LaneKey, key: BatchKey, records: u32, deadline: Micros) {
+    pub(crate) fn submit(&mut self, lane: LaneKey, key: BatchKey, records: u32, deadline: Micros) {
         self.ordinal += 1;
         let entry = Entry {
             lane,
@@ -120,14 +120,14 @@ impl Ledger {
         self.account.in_flight += u64::from(records);
     }
 
-    pub fn call(&mut self, key: CallKey, operation: Operation) {
+    pub(crate) fn call(&mut self, key: CallKey, operation: Operation) {
         assert!(
             self.calls.insert(key, (operation, 0)).is_none(),
             "a key in use was accepted"
         );
     }
 
-    pub fn transmit(&mut self, now: Micros, transmit: &Transmit, epoch: Option<u64>) {
+    pub(crate) fn transmit(&mut self, now: Micros, transmit: &Transmit, epoch: Option<u64>) {
         assert!(
             !self.closing,
             "nothing goes out on a connection that is given up"
@@ -155,7 +155,7 @@ impl Ledger {
                 self.transmit_call(key, operation, request);
             }
             Transmit::Ping { request, .. } => {
-                assert_eq!(request, self.request_next, "W4: a ping takes no number")
+                assert_eq!(request, self.request_next, "W4: a ping takes no number");
             }
             Transmit::Logout { request, .. } => {
                 assert!(
@@ -274,7 +274,7 @@ impl Ledger {
         self.request_next = request + 1;
     }
 
-    pub fn written(&mut self, frame: Frame) {
+    pub(crate) fn written(&mut self, frame: Frame) {
         if let Frame::Batch(key) = frame {
             let entry = self
                 .entries
@@ -288,7 +288,7 @@ impl Ledger {
     }
 
     /// A reply to a send: it answers the oldest unanswered transmission of its number on this connection.
-    pub fn answer(&mut self, request: u64, verdict: Verdict) {
+    pub(crate) fn answer(&mut self, request: u64, verdict: Verdict) {
         let connection = self.connection;
         let Some(entry) = self
             .entries
@@ -308,13 +308,13 @@ impl Ledger {
     }
 
     /// The driver purges.
-    pub fn purge(&mut self) {
+    pub(crate) fn purge(&mut self) {
         for entry in self.entries.values_mut() {
             entry.is_purged = true;
         }
     }
 
-    pub fn disconnect(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         self.connection += 1;
         self.closing = false;
         for entry in self.entries.values_mut() {
@@ -322,7 +322,7 @@ impl Ledger {
         }
     }
 
-    pub fn resolve(&mut self, outcome: &Outcome) {
+    pub(crate) fn resolve(&mut self, outcome: &Outcome) {
         let (key, lane, records, receipt) = match *outcome {
             Outcome::Batch {
                 key,
@@ -402,11 +402,11 @@ impl Ledger {
         );
     }
 
-    pub fn check_account(&self, account: &Account) {
+    pub(crate) fn check_account(&self, account: &Account) {
         assert_eq!(*account, self.account);
     }
 
-    pub fn check_deadlines(&self, now: Micros) {
+    pub(crate) fn check_deadlines(&self, now: Micros) {
         for (key, entry) in &self.entries {
             assert!(
                 entry.deadline > now || entry.write_in_flight,
@@ -415,12 +415,12 @@ impl Ledger {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.calls.is_empty()
     }
 
     /// Numbers of the lane's unresolved requests, rising.
-    pub fn unresolved(&self, lane: LaneKey) -> Vec<u64> {
+    pub(crate) fn unresolved(&self, lane: LaneKey) -> Vec<u64> {
         let of_lane = self
             .entries
             .values()

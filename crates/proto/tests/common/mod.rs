@@ -6,7 +6,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of the driver")]
 
-pub mod ledger;
+pub(crate) mod ledger;
 
 use std::collections::VecDeque;
 
@@ -16,39 +16,39 @@ use ringmain_wire::{CommandCode, ErrorCode, Operation};
 
 /// A reply the peer owes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owed {
-    pub operation: Operation,
-    pub request: u64,
+pub(crate) struct Owed {
+    pub(crate) operation: Operation,
+    pub(crate) request: u64,
 }
 
 /// One client, its connection and its ledger.
-pub struct World {
-    pub client: Client,
-    pub now: Micros,
-    pub ledger: Ledger,
+pub(crate) struct World {
+    pub(crate) client: Client,
+    pub(crate) now: Micros,
+    pub(crate) ledger: Ledger,
     /// The driver was told to connect and has not answered.
-    pub connecting: bool,
-    pub connected: bool,
+    pub(crate) connecting: bool,
+    pub(crate) connected: bool,
     /// Frames handed over and not written, oldest first.
-    pub unwritten: VecDeque<Frame>,
+    pub(crate) unwritten: VecDeque<Frame>,
     /// Replies that the peer owes on this connection, oldest request first.
-    pub owed: Vec<Owed>,
+    pub(crate) owed: Vec<Owed>,
     /// Outcomes drained so far.
-    pub outcomes: Vec<Outcome>,
-    pub epoch: u64,
-    pub base_offset: u64,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) epoch: u64,
+    pub(crate) base_offset: u64,
 }
 
-pub fn code(number: u32) -> ErrorCode {
+pub(crate) fn code(number: u32) -> ErrorCode {
     ErrorCode::new(number).expect("codes are not 0")
 }
 
-pub fn refused(number: u32) -> Verdict {
+pub(crate) fn refused(number: u32) -> Verdict {
     Verdict::Refused(code(number))
 }
 
 /// A configuration with short tables, so that keys are reused and limits are met.
-pub fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         requests_max: 64,
         lanes_max: 4,
@@ -63,7 +63,7 @@ pub fn config() -> Config {
 }
 
 impl World {
-    pub fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
         Self {
             client: Client::new(config).expect("a valid configuration"),
             now: Micros(1_000_000),
@@ -79,14 +79,14 @@ impl World {
     }
 
     /// A world that is logged in, with one lane open.
-    pub fn active(config: Config, lane: LaneConfig) -> Self {
+    pub(crate) fn active(config: Config, lane: LaneConfig) -> Self {
         let mut world = Self::new(config);
         world.open(0, lane);
         world.log_in();
         world
     }
 
-    pub fn open(&mut self, lane: u32, config: LaneConfig) {
+    pub(crate) fn open(&mut self, lane: u32, config: LaneConfig) {
         self.client
             .open_lane(LaneKey(lane), config)
             .expect("a free lane");
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Drains what is to be drained after every call, and checks everything.
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while let Some(action) = self.client.poll_connection(self.now) {
             match action {
                 ConnectionAction::Connect => {
@@ -121,7 +121,7 @@ impl World {
         self.ledger.check_account(&self.client.account());
     }
 
-    pub fn connect(&mut self) {
+    pub(crate) fn connect(&mut self) {
         assert!(core::mem::take(&mut self.connecting));
         self.connected = true;
         self.client
@@ -130,7 +130,7 @@ impl World {
         self.drain();
     }
 
-    pub fn disconnect(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         assert!(self.connected || self.connecting);
         self.connected = false;
         self.connecting = false;
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// From any state before the login to `Active`, with the next epoch.
-    pub fn log_in(&mut self) {
+    pub(crate) fn log_in(&mut self) {
         self.epoch += 1;
         self.log_in_with(Verdict::LoggedIn {
             session: self.epoch,
@@ -152,7 +152,7 @@ impl World {
         assert_eq!(self.client.state(), SessionState::Active);
     }
 
-    pub fn log_in_with(&mut self, verdict: Verdict) {
+    pub(crate) fn log_in_with(&mut self, verdict: Verdict) {
         self.drain();
         if !self.connected {
             while !self.connecting {
@@ -165,7 +165,7 @@ impl World {
         self.reply(Operation::Register, 0, verdict);
     }
 
-    pub fn submit(
+    pub(crate) fn submit(
         &mut self,
         lane: u32,
         key: u32,
@@ -179,7 +179,7 @@ impl World {
         Ok(())
     }
 
-    pub fn call(
+    pub(crate) fn call(
         &mut self,
         key: u32,
         operation: Operation,
@@ -193,7 +193,7 @@ impl World {
     }
 
     /// Polls one frame.
-    pub fn transmit(&mut self) -> Option<Transmit> {
+    pub(crate) fn transmit(&mut self) -> Option<Transmit> {
         let transmit = self.client.poll_transmit(self.now);
         if let Some(transmit) = transmit {
             assert!(self.connected, "frames go out on a connection");
@@ -227,7 +227,7 @@ impl World {
     }
 
     /// Polls frames until there is none, and reports them all written.
-    pub fn send_all(&mut self) -> Vec<Transmit> {
+    pub(crate) fn send_all(&mut self) -> Vec<Transmit> {
         let mut sent = Vec::new();
         while let Some(transmit) = self.transmit() {
             sent.push(transmit);
@@ -236,7 +236,7 @@ impl World {
         sent
     }
 
-    pub fn write_one(&mut self) -> bool {
+    pub(crate) fn write_one(&mut self) -> bool {
         let Some(frame) = self.unwritten.pop_front() else {
             return false;
         };
@@ -248,12 +248,17 @@ impl World {
         true
     }
 
-    pub fn write_all(&mut self) {
+    pub(crate) fn write_all(&mut self) {
         while self.write_one() {}
     }
 
     /// A reply, owed or not.
-    pub fn reply(&mut self, operation: Operation, request: u64, verdict: Verdict) -> ReplyMatch {
+    pub(crate) fn reply(
+        &mut self,
+        operation: Operation,
+        request: u64,
+        verdict: Verdict,
+    ) -> ReplyMatch {
         if let Some(position) = self
             .owed
             .iter()
@@ -280,17 +285,17 @@ impl World {
     }
 
     /// A reply to a send.
-    pub fn answer(&mut self, request: u64, verdict: Verdict) -> ReplyMatch {
+    pub(crate) fn answer(&mut self, request: u64, verdict: Verdict) -> ReplyMatch {
         self.reply(Operation::SendMessages, request, verdict)
     }
 
     /// Confirms a send at the next offset.
-    pub fn confirm(&mut self, request: u64) -> ReplyMatch {
+    pub(crate) fn confirm(&mut self, request: u64) -> ReplyMatch {
         let verdict = self.confirmation();
         self.answer(request, verdict)
     }
 
-    pub fn confirmation(&mut self) -> Verdict {
+    pub(crate) fn confirmation(&mut self) -> Verdict {
         self.base_offset += 1_000;
         Verdict::Confirmed {
             partition_id: 7,
@@ -298,18 +303,18 @@ impl World {
         }
     }
 
-    pub fn evict(&mut self, reason: ringmain_wire::EvictionReason) {
+    pub(crate) fn evict(&mut self, reason: ringmain_wire::EvictionReason) {
         self.client.handle_eviction(self.now, reason);
         self.drain();
     }
 
-    pub fn purge(&mut self) {
+    pub(crate) fn purge(&mut self) {
         self.ledger.purge();
         self.client.purge(self.now);
         self.drain();
     }
 
-    pub fn advance(&mut self, us: u64) {
+    pub(crate) fn advance(&mut self, us: u64) {
         self.now = self.now.after(us);
         self.client.handle_timeout(self.now);
         self.drain();
@@ -317,7 +322,7 @@ impl World {
     }
 
     /// Moves to the next deadline the client named.
-    pub fn advance_to_deadline(&mut self) {
+    pub(crate) fn advance_to_deadline(&mut self) {
         let at = self
             .client
             .poll_deadline()
@@ -326,7 +331,7 @@ impl World {
     }
 
     /// The receipts drained so far, by key.
-    pub fn receipts(&self) -> Vec<(u32, Receipt)> {
+    pub(crate) fn receipts(&self) -> Vec<(u32, Receipt)> {
         let receipt = |outcome: &Outcome| match *outcome {
             Outcome::Batch { key, receipt, .. } => Some((key.0, receipt)),
             Outcome::Call { .. } => None,
@@ -335,7 +340,7 @@ impl World {
     }
 
     /// The answers of calls drained so far, by key.
-    pub fn answers(&self) -> Vec<(u32, Answer)> {
+    pub(crate) fn answers(&self) -> Vec<(u32, Answer)> {
         let answer = |outcome: &Outcome| match *outcome {
             Outcome::Batch { .. } => None,
             Outcome::Call { key, answer } => Some((key.0, answer)),
@@ -345,7 +350,7 @@ impl World {
 }
 
 /// The number of a batch frame.
-pub fn request_of(transmit: &Transmit) -> u64 {
+pub(crate) fn request_of(transmit: &Transmit) -> u64 {
     match *transmit {
         Transmit::Batch { request, .. } | Transmit::Call { request, .. } => request,
         ref other => panic!("{other:?} is neither a batch nor a call"),
@@ -353,6 +358,6 @@ pub fn request_of(transmit: &Transmit) -> u64 {
 }
 
 /// The numbers of batch frames, in order.
-pub fn requests_of(sent: &[Transmit]) -> Vec<u64> {
+pub(crate) fn requests_of(sent: &[Transmit]) -> Vec<u64> {
     sent.iter().map(request_of).collect()
 }
