@@ -4,7 +4,10 @@
 //! reader. Reading costs them nothing.
 
 mod latency;
+mod render;
 mod shard;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use latency::{BatchTimes, LatencySamples};
 pub use latency::{Latencies, Latency};
