@@ -59,7 +59,7 @@ pub enum SetupError {
         /// What would make it work.
         remedy: &'static str,
     },
-    /// The limit of locked memory leaves no room for the ring itself (kernels before 5.12 count it).
+    /// The limit of locked memory leaves no room for the ring itself. The limit is the user's, over all processes.
     #[error(
         "no locked memory left for the ring: RLIMIT_MEMLOCK is {limit_bytes} bytes ({source}); raise it \
          (ulimit -l, LimitMEMLOCK= in a systemd unit)"

@@ -120,6 +120,9 @@ impl Drop for Transport {
     /// Nothing is in flight before any memory goes. Should the kernel not let go, the memory is leaked instead.
     fn drop(&mut self) {
         if self.tear_down() {
+            // The end of a ring gives locked memory back at some later time; this does so now, for whoever starts
+            // the next one. Without buffers there is nothing to give back, which is the only error there is.
+            let _ = self.ring.submitter().unregister_buffers();
             return;
         }
         tracing::error!(

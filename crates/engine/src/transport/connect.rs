@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::conn::{OpState, Phase};
 use super::socket::{self, SocketAddress};
-use super::{ConnIndex, Errno, Event, LostCause, SocketOptions, Step, Transport};
+use super::{ConnIndex, Event, LostCause, SocketOptions, Step, Transport, errno};
 use crate::ring::Completion;
 
 impl Transport {
@@ -25,7 +25,7 @@ impl Transport {
                 self.list(conn.0);
             }
             Err(errno) => {
-                this.phase = Phase::Refused(LostCause::of(errno));
+                this.phase = Phase::Refused(errno::on_connect(errno.0));
                 self.ready.push_back(conn.0);
             }
         }
@@ -51,9 +51,7 @@ impl Transport {
                     conn: ConnIndex(index),
                 }));
             }
-            // No ephemeral port, or no room in a routing table: of this host, not of the peer.
-            errno @ libc::EAGAIN => LostCause::Exhausted(Errno(errno)),
-            errno => LostCause::of(Errno(errno)),
+            errno => errno::on_connect(errno),
         };
         conn.phase = Phase::Refused(cause);
         self.settle(index)

@@ -1,6 +1,4 @@
-//! What a transport tells its driver, and the classes of errno it maps the kernel's answers to.
-//!
-//! Pure: the tables here are the reactions to every errno of every socket operation.
+//! What a transport tells its driver. Plain data.
 
 use std::fmt;
 use std::io;
@@ -80,34 +78,6 @@ pub enum LostCause {
     Exhausted(Errno),
     /// An errno that these operations should not give here. Carried so that it is seen.
     Unexpected(Errno),
-}
-
-impl LostCause {
-    /// Class of an errno of connect, send or receive. Every errno these calls document has its own arm.
-    pub(crate) fn of(errno: Errno) -> Self {
-        match errno.0 {
-            libc::ECONNREFUSED => Self::Refused,
-            libc::ECONNRESET
-            | libc::EPIPE
-            | libc::ECONNABORTED
-            | libc::ENOTCONN
-            | libc::ESHUTDOWN => Self::PeerReset,
-            libc::ETIMEDOUT => Self::TimedOut,
-            libc::EHOSTUNREACH
-            | libc::ENETUNREACH
-            | libc::EHOSTDOWN
-            | libc::ENETDOWN
-            | libc::ENONET => Self::Unreachable(errno),
-            libc::EACCES | libc::EPERM => Self::Forbidden(errno),
-            libc::EADDRNOTAVAIL
-            | libc::EADDRINUSE
-            | libc::ENOMEM
-            | libc::ENOBUFS
-            | libc::EMFILE
-            | libc::ENFILE => Self::Exhausted(errno),
-            _ => Self::Unexpected(errno),
-        }
-    }
 }
 
 impl fmt::Display for LostCause {

@@ -26,6 +26,7 @@ mod close;
 mod config;
 mod conn;
 mod connect;
+mod errno;
 mod event;
 mod meter;
 mod read;
@@ -113,17 +114,10 @@ impl Transport {
     pub fn new(config: &TransportConfig, arena: Arc<Arena>) -> Result<Self, SetupError> {
         setup::check(config, &arena)?;
         let ring = setup::build_ring(config, &arena)?;
+        // The few pages of the receive ring come first: the arena takes whatever locked memory is left.
+        let recv_ring = setup::register_recv_ring(&ring, &arena);
         let registered_bytes = setup::register_arena(&ring, &arena);
         let trials = setup::choose_paths(config.write_path, &ring.features(), registered_bytes)?;
-        let recv_ring = ring
-            .features()
-            .multishot_recv
-            .then(|| RecvRing::register(&ring.submitter(), &arena))
-            .transpose()
-            .map_err(|source| SetupError::Refused {
-                call: "io_uring_register (receive buffers)",
-                source,
-            })?;
         let wake = WakeShared::new().map_err(|source| SetupError::Descriptors {
             what: "the wake-up eventfd",
             source,
@@ -253,7 +247,11 @@ impl Transport {
     /// What the kernel gave and what was chosen.
     pub fn info(&self) -> TransportInfo {
         TransportInfo {
-            features: self.ring.features(),
+            features: Features {
+                registered_arena: self.registered_bytes > 0,
+                multishot_recv: self.recv_ring.is_some(),
+                ..self.ring.features()
+            },
             paths: self.trials.map(|trial| trial.decided()),
             path_costs: self
                 .trials

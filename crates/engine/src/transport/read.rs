@@ -9,6 +9,7 @@ use io_uring::opcode;
 use io_uring::squeue;
 
 use super::conn::{Conn, OpState, Phase};
+use super::errno::{self, OnRecv};
 use super::{ConnIndex, Errno, LostCause, Step, Transport};
 use crate::ring::{Completion, Op, RECV_GROUP};
 
@@ -94,18 +95,14 @@ impl Transport {
         })
     }
 
-    /// Every errno of a receive has its arm.
     fn handle_recv_errno(&mut self, index: u16, errno: i32) -> Option<Step> {
-        match errno {
-            // Every provided buffer is with us; they go back before the next request is made.
-            libc::ENOBUFS if self.recv_ring.is_some() => {
+        match errno::on_recv(errno) {
+            OnRecv::NoBuffer => {
                 self.stats.receive_buffers_empty += 1;
                 self.receive_again(index)
             }
-            // Nothing yet, or a signal in the middle: ask again.
-            libc::EAGAIN | libc::EINTR => self.receive_again(index),
-            // Ours, on the way to `Closed`; handled like any other end there.
-            errno => self.handle_recv_end(index, LostCause::of(Errno(errno))),
+            OnRecv::Again => self.receive_again(index),
+            OnRecv::Lost(cause) => self.handle_recv_end(index, cause),
         }
     }
 

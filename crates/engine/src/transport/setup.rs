@@ -10,7 +10,7 @@ use super::config::{
 use super::trial::Trial;
 use super::write::NOTIFICATIONS_MAX;
 use crate::memory::Arena;
-use crate::ring::{Features, Ring, SetupError, memlock_bytes};
+use crate::ring::{Features, RecvRing, Ring, SetupError, memlock_bytes};
 
 /// Largest buffer the kernel registers.
 const FIXED_BUFFER_BYTES_MAX: usize = 1 << 30;
@@ -87,6 +87,20 @@ pub(super) fn build_ring(config: &TransportConfig, arena: &Arena) -> Result<Ring
     let submissions = config.submission_entries.next_power_of_two();
     // The kernel demands a completion queue no smaller than the submission queue.
     Ring::new(submissions, completions.max(submissions), &config.features)
+}
+
+/// Hands the receive buffers to the kernel as a ring; `None` when that is switched off, unknown or refused, which
+/// leaves single receives.
+pub(super) fn register_recv_ring(ring: &Ring, arena: &Arc<Arena>) -> Option<RecvRing> {
+    if !ring.features().multishot_recv {
+        return None;
+    }
+    RecvRing::register(&ring.submitter(), arena)
+        .inspect_err(|error| {
+            // EINVAL: unknown (before 5.19). ENOMEM: locked memory. Whatever it is, receiving works without.
+            tracing::warn!(%error, memlock_bytes = memlock_bytes(), "no ring of receive buffers; receives are single");
+        })
+        .ok()
 }
 
 /// Registers headers and slots as one fixed buffer, or as many of them as the limit of locked memory allows.

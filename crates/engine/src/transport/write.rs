@@ -11,6 +11,7 @@ use io_uring::{opcode, squeue};
 
 use super::config::{CarriedBy, Traffic};
 use super::conn::{OpState, Phase};
+use super::errno::{self, OnWrite};
 use super::setup::ARENA_BUFFER;
 use super::{ConnIndex, Errno, Event, LostCause, Step, Transport, socket};
 use crate::memory::SlotToken;
@@ -225,7 +226,6 @@ impl Transport {
         }))
     }
 
-    /// Every errno of a send has its arm.
     fn handle_write_errno(&mut self, index: u16, errno: i32) -> Option<Step> {
         let conn = &mut self.conns[usize::from(index)];
         if conn.phase != Phase::Open {
@@ -233,11 +233,8 @@ impl Transport {
             return self.settle(index);
         }
         let path = conn.carried_by;
-        match errno {
-            // The kernel does not do this operation on this socket or buffer after all: not for this transport.
-            libc::EINVAL | libc::EOPNOTSUPP | libc::EFAULT | libc::ENOSYS
-                if path != CarriedBy::SendMsg =>
-            {
+        match errno::on_write(errno, path) {
+            OnWrite::LeavePath => {
                 tracing::warn!(
                     path = path.name(),
                     errno,
@@ -246,23 +243,17 @@ impl Transport {
                 self.trials.iter_mut().for_each(|trial| trial.refuse(path));
                 self.write_again_plainly(index)
             }
-            // No memory for pinning or notifying (the locked-memory limit counts here): plainly, this time.
-            libc::ENOMEM | libc::ENOBUFS if path != CarriedBy::SendMsg => {
-                self.write_again_plainly(index)
-            }
-            // No memory at all, or an errno that asks for another try: a bounded number of them.
-            libc::ENOMEM | libc::ENOBUFS | libc::EAGAIN | libc::EINTR => {
+            OnWrite::Plainly => self.write_again_plainly(index),
+            OnWrite::Again(cause) => {
                 conn.write_refusals += 1;
                 if conn.write_refusals > REFUSALS_MAX {
-                    return self.fail_write(index, LostCause::Exhausted(Errno(errno)));
+                    return self.fail_write(index, cause);
                 }
                 conn.write = OpState::Wanted;
                 self.list(index);
                 None
             }
-            // EPIPE, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, EACCES and so on; and EINVAL, EFAULT, EBADF of a plain
-            // send, which would be a bug of ours and is reported as unexpected.
-            errno => self.fail_write(index, LostCause::of(Errno(errno))),
+            OnWrite::Lost(cause) => self.fail_write(index, cause),
         }
     }
 

@@ -261,9 +261,10 @@ fn locked_memory_is_given_back_at_once() {
 
 #[test]
 fn a_demanded_path_without_locked_memory_is_an_error() {
+    // Less than the slab and one slot.
     under_limit(
         "refusals::a_demanded_path_without_locked_memory_is_an_error",
-        160 << 10,
+        72 << 10,
         demand_under_limit,
     );
 }
