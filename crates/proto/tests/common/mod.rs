@@ -21,6 +21,9 @@ pub(crate) struct Owed {
     pub(crate) request: u64,
 }
 
+/// Beyond every timeout of the tests.
+pub(crate) const FAR_US: u64 = 10_000_000;
+
 /// One client, its connection and its ledger.
 pub(crate) struct World {
     pub(crate) client: Client,
@@ -179,6 +182,20 @@ impl World {
         Ok(())
     }
 
+    /// Submits one record with a deadline that no test reaches by accident.
+    pub(crate) fn give(&mut self, lane: u32, key: u32) {
+        let deadline = self.now.after(FAR_US);
+        self.submit(lane, key, 1, deadline).expect("accepted");
+    }
+
+    /// Gives one batch, sends it and confirms it.
+    pub(crate) fn give_and_confirm(&mut self, lane: u32, key: u32) -> u64 {
+        self.give(lane, key);
+        let request = request_of(self.send_all().last().expect("it is sent at once"));
+        self.confirm(request);
+        request
+    }
+
     pub(crate) fn call(
         &mut self,
         key: u32,
@@ -234,6 +251,18 @@ impl World {
         }
         self.write_all();
         sent
+    }
+
+    /// Lets time pass, deadline by deadline, until there is something to send, and sends it.
+    pub(crate) fn send_next(&mut self) -> Vec<Transmit> {
+        for _ in 0..16 {
+            let sent = self.send_all();
+            if !sent.is_empty() {
+                return sent;
+            }
+            self.advance_to_deadline();
+        }
+        panic!("nothing to send in sight");
     }
 
     pub(crate) fn write_one(&mut self) -> bool {
@@ -360,4 +389,20 @@ pub(crate) fn request_of(transmit: &Transmit) -> u64 {
 /// The numbers of batch frames, in order.
 pub(crate) fn requests_of(sent: &[Transmit]) -> Vec<u64> {
     sent.iter().map(request_of).collect()
+}
+
+/// A pipelined lane with this window.
+pub(crate) fn window(requests_max: u8) -> LaneConfig {
+    LaneConfig {
+        window_requests_max: requests_max,
+        ordering: Ordering::Pipelined,
+    }
+}
+
+/// A strict lane.
+pub(crate) fn strict() -> LaneConfig {
+    LaneConfig {
+        ordering: Ordering::Strict,
+        ..LaneConfig::default()
+    }
 }
