@@ -2,48 +2,15 @@
 
 mod common;
 
-use common::{FAR_US, World, config, request_of, requests_of, strict, window};
+use common::{World, config, request_of, requests_of, strict, window};
 use ringmain_proto::limits::{REQUEST_LAST, REQUEST_SPAN_MAX, WINDOW_REQUESTS_MAX};
 use ringmain_proto::*;
 use ringmain_wire::Operation;
 
-/// A world whose lane 0 has request 1 out, silent, while lane 1 is free to consume numbers.
-fn world_with_oldest_silent() -> World {
-    let patient = Config {
-        request_timeout_us: 5_000_000,
-        heartbeat_interval_us: 5_000_000,
-        ..config()
-    };
-    let mut world = World::active(patient, window(WINDOW_REQUESTS_MAX));
-    world.open(1, window(1));
-    world.give(0, 0);
-    assert_eq!(requests_of(&world.send_all()), [1]);
-    world
-}
-
-/// Takes numbers with sends of another partition, metadata calls and reads, until `next` is the next one.
-fn consume_until(world: &mut World, next: u64) {
-    while world.client.request_next() < next {
-        let operation = match world.client.request_next() % 3 {
-            0 => {
-                world.give_and_confirm(1, 1);
-                continue;
-            }
-            1 => Operation::CreateTopic,
-            _ => Operation::NonReplicated,
-        };
-        let deadline = world.now.after(FAR_US);
-        world.call(0, operation, deadline).expect("accepted");
-        let request = request_of(&world.send_all()[0]);
-        world.reply(operation, request, Verdict::Success);
-    }
-    assert_eq!(world.client.request_next(), next, "consumed one by one");
-}
-
 #[test]
 fn a_request_127_above_the_oldest_goes_out() {
-    let mut world = world_with_oldest_silent();
-    consume_until(&mut world, 1 + REQUEST_SPAN_MAX);
+    let mut world = World::with_oldest_silent(config());
+    world.consume_until(1 + REQUEST_SPAN_MAX);
     assert!(world.client.lane_has_room(LaneKey(0)));
     world.give(0, 2);
     assert_eq!(requests_of(&world.send_all()), [128], "127 above request 1");
@@ -52,8 +19,8 @@ fn a_request_127_above_the_oldest_goes_out() {
 
 #[test]
 fn a_request_128_above_the_oldest_waits_until_the_oldest_is_answered() {
-    let mut world = world_with_oldest_silent();
-    consume_until(&mut world, 2 + REQUEST_SPAN_MAX);
+    let mut world = World::with_oldest_silent(config());
+    world.consume_until(2 + REQUEST_SPAN_MAX);
     assert!(!world.client.lane_has_room(LaneKey(0)));
     world.give(0, 2);
     assert_eq!(
@@ -73,8 +40,8 @@ fn a_request_128_above_the_oldest_waits_until_the_oldest_is_answered() {
 
 #[test]
 fn a_span_of_127_survives_a_reconnect_with_the_oldest_first() {
-    let mut world = world_with_oldest_silent();
-    consume_until(&mut world, 128);
+    let mut world = World::with_oldest_silent(config());
+    world.consume_until(128);
     world.give(0, 2);
     world.give(0, 3);
     assert_eq!(requests_of(&world.send_all()), [128]);
@@ -92,13 +59,13 @@ fn a_span_of_127_survives_a_reconnect_with_the_oldest_first() {
 
 #[test]
 fn the_newest_is_held_back_by_the_oldest_unresolved_not_by_the_newest_answered() {
-    let mut world = world_with_oldest_silent();
+    let mut world = World::with_oldest_silent(config());
     world.give(0, 2);
     world.give(0, 3);
     assert_eq!(requests_of(&world.send_all()), [2, 3]);
     world.confirm(3);
     world.confirm(2);
-    consume_until(&mut world, 129);
+    world.consume_until(129);
     world.give(0, 2);
     assert_eq!(world.send_all(), []);
     assert_eq!(world.client.lane_load(LaneKey(0)), (1, 1));
@@ -106,8 +73,8 @@ fn the_newest_is_held_back_by_the_oldest_unresolved_not_by_the_newest_answered()
 
 #[test]
 fn a_purged_oldest_holds_nothing_back() {
-    let mut world = world_with_oldest_silent();
-    consume_until(&mut world, 200);
+    let mut world = World::with_oldest_silent(config());
+    world.consume_until(200);
     world.give(0, 2);
     assert_eq!(world.send_all(), []);
     world.client.give_up(world.now, BatchKey(0));

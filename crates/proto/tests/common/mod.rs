@@ -89,6 +89,39 @@ impl World {
         world
     }
 
+    /// A world whose lane 0 has request 1 out, silent, while lane 1 is free to consume numbers.
+    pub(crate) fn with_oldest_silent(config: Config) -> Self {
+        let patient = Config {
+            request_timeout_us: 5_000_000,
+            heartbeat_interval_us: 5_000_000,
+            ..config
+        };
+        let mut world = Self::active(patient, window(limits::WINDOW_REQUESTS_MAX));
+        world.open(1, window(1));
+        world.give(0, 0);
+        assert_eq!(requests_of(&world.send_all()), [1]);
+        world
+    }
+
+    /// Takes numbers with sends on lane 1, metadata calls and reads, until `next` is the next one.
+    pub(crate) fn consume_until(&mut self, next: u64) {
+        while self.client.request_next() < next {
+            let operation = match self.client.request_next() % 3 {
+                0 => {
+                    self.give_and_confirm(1, 1);
+                    continue;
+                }
+                1 => Operation::CreateTopic,
+                _ => Operation::NonReplicated,
+            };
+            self.call(0, operation, self.now.after(FAR_US))
+                .expect("accepted");
+            let request = request_of(&self.send_all()[0]);
+            self.reply(operation, request, Verdict::Success);
+        }
+        assert_eq!(self.client.request_next(), next, "consumed one by one");
+    }
+
     pub(crate) fn open(&mut self, lane: u32, config: LaneConfig) {
         self.client
             .open_lane(LaneKey(lane), config)
