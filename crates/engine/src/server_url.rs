@@ -182,20 +182,21 @@ impl fmt::Display for Address {
 
 /// The options after `?`. `None` means that the URL does not say, and the engine's own default holds.
 ///
-/// `tls=false`, `tls_domain` and `tls_ca_file` are read and mean nothing without TLS; `tls=true` is refused
-/// ([`ServerUrlError::TlsUnsupported`]).
+/// Read without a field here, because they can have one meaning only: `nodelay=true|false` (the engine gathers its
+/// writes itself and always sets `TCP_NODELAY`), and `tls=false`, `tls_domain` and `tls_ca_file` (nothing without
+/// TLS). `tls=true` is refused, see [`ServerUrlError::TlsUnsupported`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerOptions {
-    /// `nodelay=true|false`: `TCP_NODELAY` on every socket.
-    pub nodelay: Option<bool>,
     /// `heartbeat_interval=5s`: time between pings, above 0, in microseconds.
     pub heartbeat_interval_us: Option<u64>,
-    /// `reconnection_retries=3|unlimited`: connection attempts in a row after which the engine gives up.
+    /// `reconnection_retries=3|unlimited`: rounds over all addresses, beyond the first, in which
+    /// [`EngineBuilder::build`](crate::EngineBuilder::build) tries to log in, within its `connect_timeout_us`. A
+    /// running engine reconnects for as long as records wait; their delivery timeout ends it.
     pub reconnection_retries: Option<ReconnectionRetries>,
     /// `reconnection_interval=1s`: least time between two attempts, above 0, in microseconds.
     pub reconnection_interval_us: Option<u64>,
-    /// `reestablish_after=5s`: time from the loss of an established connection to the first attempt, in
-    /// microseconds; 0 is at once.
+    /// `reestablish_after=5s`: least time between the loss of a connection and the first attempt, in microseconds;
+    /// 0 is at once. The larger of this and `reconnection_interval` holds for all attempts.
     pub reestablish_after_us: Option<u64>,
 }
 
@@ -238,7 +239,9 @@ impl ServerOptions {
             "tls" if boolean("tls", value)? => return Err(ServerUrlError::TlsUnsupported),
             // Read by the official SDK only when TLS is on.
             "tls" | "tls_domain" | "tls_ca_file" => {}
-            "nodelay" => self.nodelay = Some(boolean("nodelay", value)?),
+            "nodelay" => {
+                boolean("nodelay", value)?;
+            }
             "reconnection_retries" => self.reconnection_retries = Some(retries(value)?),
             "reconnection_interval" => {
                 self.reconnection_interval_us = Some(interval_us("reconnection_interval", value)?);
@@ -273,7 +276,6 @@ impl fmt::Display for ServerOptions {
             ("reconnection_interval", us(self.reconnection_interval_us)),
             ("reestablish_after", us(self.reestablish_after_us)),
             ("heartbeat_interval", us(self.heartbeat_interval_us)),
-            ("nodelay", self.nodelay.map(|nodelay| nodelay.to_string())),
         ];
         let given = options
             .iter()

@@ -407,7 +407,11 @@ impl EngineBuilder {
             config.heartbeat_interval_us =
                 interval_us.clamp(limits::TIMEOUT_US_MIN, limits::TIMEOUT_US_MAX);
         }
-        if let Some(interval_us) = options.reconnection_interval_us {
+        let waits_us = [
+            options.reconnection_interval_us,
+            options.reestablish_after_us,
+        ];
+        if let Some(interval_us) = waits_us.into_iter().flatten().max() {
             let interval_us = interval_us.clamp(limits::TIMEOUT_US_MIN, limits::TIMEOUT_US_MAX);
             config.reconnect_backoff_us_min = interval_us;
             config.reconnect_backoff_us_max = interval_us.max(config.reconnect_backoff_us_max);

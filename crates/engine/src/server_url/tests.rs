@@ -95,7 +95,6 @@ fn every_option_of_the_official_connection_string_is_read() {
     assert_eq!(
         *url.options(),
         ServerOptions {
-            nodelay: Some(true),
             heartbeat_interval_us: Some(500_000),
             reconnection_retries: Some(ReconnectionRetries::Limit(5)),
             reconnection_interval_us: Some(10_000_000),
@@ -110,8 +109,9 @@ fn every_option_of_the_official_connection_string_is_read() {
         Some(ReconnectionRetries::Unlimited)
     );
     assert_eq!(url.options().reestablish_after_us, Some(0));
-    let url = ServerUrl::parse("iggy://t@h:1?nodelay=true&nodelay=false").expect("url");
-    assert_eq!(url.options().nodelay, Some(false), "the last one counts");
+    let url = ServerUrl::parse("iggy://t@h:1?heartbeat_interval=1s&heartbeat_interval=2s");
+    let url = url.expect("the last one counts");
+    assert_eq!(url.options().heartbeat_interval_us, Some(2_000_000));
 }
 
 #[test]
@@ -237,12 +237,13 @@ fn malformed_addresses() {
 fn a_secret_apart_from_the_url_is_taken_as_it_stands() {
     let url = ServerUrl::parse_with_secret("iggy://us%40er@h:1", "p%41@:").expect("password");
     assert_eq!(*url.credentials(), password("us@er", "p%41@:"));
-    let url = ServerUrl::parse_with_secret("iggy://h:1?nodelay=true", "tok").expect("token");
+    let url =
+        ServerUrl::parse_with_secret("iggy://h:1?heartbeat_interval=1s", "tok").expect("token");
     assert_eq!(
         *url.credentials(),
         Credentials::Token(Secret("tok".to_owned()))
     );
-    assert_eq!(url.options().nodelay, Some(true));
+    assert_eq!(url.options().heartbeat_interval_us, Some(1_000_000));
     assert_eq!(
         ServerUrl::parse_with_secret("iggy://u:p@h:1", "q"),
         Err(ServerUrlError::SecretTwice)
@@ -276,22 +277,14 @@ fn options() -> impl Strategy<Value = ServerOptions> {
         any::<u32>().prop_map(ReconnectionRetries::Limit)
     ];
     let us = || proptest::option::of(1..u64::from(u32::MAX));
-    (
-        proptest::option::of(any::<bool>()),
-        us(),
-        proptest::option::of(retries),
-        us(),
-        us(),
+    (us(), proptest::option::of(retries), us(), us()).prop_map(
+        |(heartbeat, retries, interval, reestablish)| ServerOptions {
+            heartbeat_interval_us: heartbeat,
+            reconnection_retries: retries,
+            reconnection_interval_us: interval,
+            reestablish_after_us: reestablish,
+        },
     )
-        .prop_map(
-            |(nodelay, heartbeat, retries, interval, reestablish)| ServerOptions {
-                nodelay,
-                heartbeat_interval_us: heartbeat,
-                reconnection_retries: retries,
-                reconnection_interval_us: interval,
-                reestablish_after_us: reestablish,
-            },
-        )
 }
 
 fn address() -> impl Strategy<Value = Address> {
