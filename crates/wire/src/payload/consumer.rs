@@ -15,7 +15,7 @@ use crate::WireError;
 use crate::codec::{Decode, Encode, Reader, Writer};
 use crate::identifier::Identifier;
 use crate::payload::Empty;
-use crate::payload::shape::{command, payload};
+use crate::payload::shape::{command, kind, payload};
 
 const KIND_CONSUMER: u8 = 1;
 const KIND_CONSUMER_GROUP: u8 = 2;
@@ -105,43 +105,15 @@ impl<'a> Decode<'a> for PartitionChoice {
     }
 }
 
-/// When the write of an offset is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum AckLevel {
-    /// At once, on a topic with one replica; otherwise as the other.
-    NoAck,
-    /// When a quorum has it.
-    #[default]
-    Quorum,
-}
-
-impl Encode for AckLevel {
-    const NAME: &'static str = "ack";
-
-    fn encoded_len(&self) -> usize {
-        1
-    }
-
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u8(match self {
-            Self::NoAck => 0,
-            Self::Quorum => 1,
-        });
-    }
-}
-
-impl<'a> Decode<'a> for AckLevel {
-    fn read_as(reader: &mut Reader<'a>, field: &'static str) -> Result<Self, WireError> {
-        let offset = reader.offset();
-        match reader.u8(field)? {
-            0 => Ok(Self::NoAck),
-            1 => Ok(Self::Quorum),
-            found => Err(WireError::UnknownKind {
-                field,
-                offset,
-                found: found.into(),
-            }),
-        }
+kind! {
+    /// When the write of an offset is answered.
+    #[derive(Default)]
+    pub enum AckLevel as "ack" {
+        /// At once, on a topic with one replica; otherwise as the other.
+        NoAck = 0,
+        /// When a quorum has it.
+        #[default]
+        Quorum = 1,
     }
 }
 

@@ -100,6 +100,51 @@ macro_rules! empty_command {
     };
 }
 
+/// Declares an enumeration that is one byte on the wire.
+macro_rules! kind {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident as $label:literal {
+            $($(#[$variant_meta:meta])* $variant:ident = $value:literal,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$variant_meta])* $variant,)+ }
+
+        impl $crate::codec::Encode for $name {
+            const NAME: &'static str = $label;
+
+            fn encoded_len(&self) -> usize {
+                1
+            }
+
+            fn write(&self, out: &mut $crate::codec::Writer<'_>) {
+                out.u8(match self {
+                    $(Self::$variant => $value,)+
+                });
+            }
+        }
+
+        impl<'a> $crate::codec::Decode<'a> for $name {
+            fn read_as(
+                reader: &mut $crate::codec::Reader<'a>,
+                field: &'static str,
+            ) -> Result<Self, $crate::WireError> {
+                let offset = reader.offset();
+                match reader.u8(field)? {
+                    $($value => Ok(Self::$variant),)+
+                    found => Err($crate::WireError::UnknownKind {
+                        field,
+                        offset,
+                        found: found.into(),
+                    }),
+                }
+            }
+        }
+    };
+}
+
 /// Ties a request to its code and its reply.
 macro_rules! command {
     ($request:ty, $code:ident, $reply:ty) => {
@@ -110,7 +155,7 @@ macro_rules! command {
     };
 }
 
-pub(crate) use {command, empty_command, payload};
+pub(crate) use {command, empty_command, kind, payload};
 
 /// Numbers encode as themselves.
 macro_rules! number {

@@ -17,7 +17,7 @@ use crate::WireError;
 use crate::codec::{Decode, Encode, Reader, Writer};
 use crate::name::Name;
 use crate::payload::shape::{
-    command, empty_command, encoded_len_of, payload, read_items, write_items,
+    command, empty_command, encoded_len_of, kind, payload, read_items, write_items,
 };
 use crate::payload::{Counted, LengthPrefixed, Raw};
 use crate::text::Text;
@@ -184,46 +184,15 @@ payload! {
     }
 }
 
-/// Whose options are described.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OptionsScope {
-    /// Options of topics.
-    Topic,
-    /// Options of streams.
-    Stream,
-    /// Options of users.
-    User,
-}
-
-impl Encode for OptionsScope {
-    const NAME: &'static str = "scope";
-
-    fn encoded_len(&self) -> usize {
-        1
-    }
-
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u8(match self {
-            Self::Topic => 1,
-            Self::Stream => 2,
-            Self::User => 3,
-        });
-    }
-}
-
-impl<'a> Decode<'a> for OptionsScope {
-    fn read_as(reader: &mut Reader<'a>, field: &'static str) -> Result<Self, WireError> {
-        let offset = reader.offset();
-        match reader.u8(field)? {
-            1 => Ok(Self::Topic),
-            2 => Ok(Self::Stream),
-            3 => Ok(Self::User),
-            found => Err(WireError::UnknownKind {
-                field,
-                offset,
-                found: found.into(),
-            }),
-        }
+kind! {
+    /// Whose options are described.
+    pub enum OptionsScope as "scope" {
+        /// Options of topics.
+        Topic = 1,
+        /// Options of streams.
+        Stream = 2,
+        /// Options of users.
+        User = 3,
     }
 }
 

@@ -25,6 +25,13 @@ use ringmain_wire::result::ResultSection;
 use ringmain_wire::{ErrorCode, ProtocolVersion, Secret};
 use std::num::NonZeroU64;
 
+/// The numbers of a server's statistics.
+struct Numbers {
+    large: [u64; 11],
+    small: [u32; 9],
+    shares: [f32; 3],
+}
+
 /// Numbers, name, options of a stream.
 type Stream = ([u64; 4], u32, String, OptionBytes);
 
@@ -379,8 +386,9 @@ proptest! {
         large in any::<[u64; 11]>(), small in any::<[u32; 9]>(), shares in [number(), number(), number()],
         texts in [text(), text(), text(), text(), text()], caches in vec(any::<[u32; 5]>(), 0..4), damage in damage(),
     ) {
-        let ours = our_stats(&large, &small, &shares, &texts, &caches);
-        let theirs = their_stats(&large, &small, &shares, &texts, &caches);
+        let numbers = Numbers { large, small, shares };
+        let ours = our_stats(&numbers, &texts, &caches);
+        let theirs = their_stats(&numbers, &texts, &caches);
         agree!(ours => Stats<'_>, theirs => system::StatsResponse, damage);
     }
 
@@ -414,102 +422,87 @@ proptest! {
     }
 }
 
-fn our_stats<'a>(
-    large: &[u64; 11],
-    small: &[u32; 9],
-    shares: &[f32; 3],
-    texts: &'a [String; 5],
-    caches: &[[u32; 5]],
-) -> Stats<'a> {
-    Stats {
-        process_id: small[0],
-        cpu_usage: shares[0],
-        total_cpu_usage: shares[1],
-        memory_usage: large[0],
-        total_memory: large[1],
-        available_memory: large[2],
-        run_time: large[3],
-        start_time: large[4],
-        read_bytes: large[5],
-        written_bytes: large[6],
-        messages_size_bytes: large[7],
-        streams_count: small[1],
-        topics_count: small[2],
-        partitions_count: small[3],
-        segments_count: small[4],
-        messages_count: large[8],
-        clients_count: small[5],
-        consumer_groups_count: small[6],
-        hostname: our_text(&texts[0]),
-        os_name: our_text(&texts[1]),
-        os_version: our_text(&texts[2]),
-        kernel_version: our_text(&texts[3]),
-        iggy_server_version: our_text(&texts[4]),
-        iggy_server_semver: small[7],
-        cache_metrics: Counted(
-            caches
-                .iter()
-                .map(|numbers| CacheMetric {
-                    stream_id: numbers[0],
-                    topic_id: numbers[1],
-                    partition_id: numbers[2],
-                    hits: u64::from(numbers[3]),
-                    misses: u64::from(numbers[4]),
-                    hit_ratio: shares[2],
-                })
-                .collect(),
-        ),
-        threads_count: small[8],
-        free_disk_space: large[9],
-        total_disk_space: large[10],
-    }
+/// Builds the statistics of either codec: the fields have the same names in both.
+macro_rules! stats {
+    ($($stats:ident)::+, $numbers:ident, $texts:expr, $semver:expr, $caches:expr) => {
+        $($stats)::+ {
+            process_id: $numbers.small[0],
+            cpu_usage: $numbers.shares[0],
+            total_cpu_usage: $numbers.shares[1],
+            memory_usage: $numbers.large[0],
+            total_memory: $numbers.large[1],
+            available_memory: $numbers.large[2],
+            run_time: $numbers.large[3],
+            start_time: $numbers.large[4],
+            read_bytes: $numbers.large[5],
+            written_bytes: $numbers.large[6],
+            messages_size_bytes: $numbers.large[7],
+            streams_count: $numbers.small[1],
+            topics_count: $numbers.small[2],
+            partitions_count: $numbers.small[3],
+            segments_count: $numbers.small[4],
+            messages_count: $numbers.large[8],
+            clients_count: $numbers.small[5],
+            consumer_groups_count: $numbers.small[6],
+            hostname: $texts(0),
+            os_name: $texts(1),
+            os_version: $texts(2),
+            kernel_version: $texts(3),
+            iggy_server_version: $texts(4),
+            iggy_server_semver: $semver,
+            cache_metrics: $caches,
+            threads_count: $numbers.small[8],
+            free_disk_space: $numbers.large[9],
+            total_disk_space: $numbers.large[10],
+        }
+    };
+}
+
+/// Builds the metric of one cache of either codec.
+macro_rules! cache_metric {
+    ($($metric:ident)::+, $numbers:expr, $share:expr) => {
+        $($metric)::+ {
+            stream_id: $numbers[0],
+            topic_id: $numbers[1],
+            partition_id: $numbers[2],
+            hits: u64::from($numbers[3]),
+            misses: u64::from($numbers[4]),
+            hit_ratio: $share,
+        }
+    };
+}
+
+fn our_stats<'a>(numbers: &Numbers, texts: &'a [String; 5], caches: &[[u32; 5]]) -> Stats<'a> {
+    let share = numbers.shares[2];
+    let metrics = caches
+        .iter()
+        .map(|cache| cache_metric!(CacheMetric, cache, share));
+    let text = |index: usize| our_text(&texts[index]);
+    stats!(
+        Stats,
+        numbers,
+        text,
+        numbers.small[7],
+        Counted(metrics.collect())
+    )
 }
 
 fn their_stats(
-    large: &[u64; 11],
-    small: &[u32; 9],
-    shares: &[f32; 3],
+    numbers: &Numbers,
     texts: &[String; 5],
     caches: &[[u32; 5]],
 ) -> system::StatsResponse {
-    system::StatsResponse {
-        process_id: small[0],
-        cpu_usage: shares[0],
-        total_cpu_usage: shares[1],
-        memory_usage: large[0],
-        total_memory: large[1],
-        available_memory: large[2],
-        run_time: large[3],
-        start_time: large[4],
-        read_bytes: large[5],
-        written_bytes: large[6],
-        messages_size_bytes: large[7],
-        streams_count: small[1],
-        topics_count: small[2],
-        partitions_count: small[3],
-        segments_count: small[4],
-        messages_count: large[8],
-        clients_count: small[5],
-        consumer_groups_count: small[6],
-        hostname: texts[0].clone(),
-        os_name: texts[1].clone(),
-        os_version: texts[2].clone(),
-        kernel_version: texts[3].clone(),
-        iggy_server_version: texts[4].clone(),
-        iggy_server_semver: Some(small[7]),
-        cache_metrics: caches
-            .iter()
-            .map(|numbers| system::get_stats::CacheMetricEntry {
-                stream_id: numbers[0],
-                topic_id: numbers[1],
-                partition_id: numbers[2],
-                hits: u64::from(numbers[3]),
-                misses: u64::from(numbers[4]),
-                hit_ratio: shares[2],
-            })
-            .collect(),
-        threads_count: small[8],
-        free_disk_space: large[9],
-        total_disk_space: large[10],
-    }
+    use system::get_stats::CacheMetricEntry;
+    let share = numbers.shares[2];
+    let metrics = caches
+        .iter()
+        .map(|cache| cache_metric!(CacheMetricEntry, cache, share));
+    let text = |index: usize| texts[index].clone();
+    stats!(
+        system::StatsResponse,
+        numbers,
+        text,
+        Some(numbers.small[7]),
+        metrics.collect()
+    )
 }
