@@ -183,7 +183,7 @@ fn nothing_is_allocated_after_start_on_any_path() {
             ..all
         },
         Features {
-            send_wait_all: false,
+            send_zc_wait_all: false,
             ..all
         },
     ];

@@ -19,9 +19,9 @@ pub struct Features {
     pub vectored_fixed: bool,
     /// Zero-copy `sendmsg`. Linux 6.1.
     pub send_zc: bool,
-    /// The kernel continues a short `sendmsg` by itself (`MSG_WAITALL` for sends, Linux 6.0). Without it, and
-    /// always on `WritevFixed`, each short write comes back and is resumed from here.
-    pub send_wait_all: bool,
+    /// The kernel continues a short zero-copy send by itself (`MSG_WAITALL`, Linux 6.1), so that a write has one
+    /// notification. Without it each short send comes back and is resumed, as on the other paths.
+    pub send_zc_wait_all: bool,
 }
 
 impl Default for Features {
@@ -33,7 +33,7 @@ impl Default for Features {
             multishot_recv: true,
             vectored_fixed: true,
             send_zc: true,
-            send_wait_all: true,
+            send_zc_wait_all: true,
         }
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn build(
             && wanted.registered_arena
             && probe.is_supported(opcode::WritevFixed::CODE),
         send_zc: wanted.send_zc && probe.is_supported(opcode::SendMsgZc::CODE),
-        send_wait_all: wanted.send_wait_all && linux_6_0,
+        send_zc_wait_all: wanted.send_zc_wait_all && probe.is_supported(opcode::SendMsgZc::CODE),
     };
     Ok(Built { uring, features })
 }
@@ -176,7 +176,7 @@ mod tests {
             multishot_recv: false,
             vectored_fixed: false,
             send_zc: false,
-            send_wait_all: false,
+            send_zc_wait_all: false,
         };
         let built = build(8, 64, &none).unwrap();
         assert_eq!(built.features, none);

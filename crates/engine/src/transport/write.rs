@@ -150,23 +150,24 @@ impl Transport {
         let window = conn.queue.window();
         conn.offered_bytes = window.bytes;
         let fd = conn.fd();
-        let wait_all = if features.send_wait_all {
+        // One notification for each write instead of one for each piece the socket takes. Not for plain sends: a
+        // send that waits for all hides the errno that cut it short, and coming back costs those next to nothing.
+        let wait_all = if features.send_zc_wait_all {
             libc::MSG_WAITALL
         } else {
             0
         };
-        let flags = (libc::MSG_NOSIGNAL | wait_all) as u32;
         let entry = match conn.carried_by {
             CarriedBy::WritevFixed => {
                 opcode::WritevFixed::new(fd, window.iovecs, window.len, ARENA_BUFFER).build()
             }
             CarriedBy::SendMsg => opcode::SendMsg::new(fd, conn.queue.message(&window))
-                .flags(flags)
+                .flags(libc::MSG_NOSIGNAL as u32)
                 .build(),
             CarriedBy::SendZc => {
                 let fixed = features.vectored_fixed && conn.traffic.is_registered();
                 opcode::SendMsgZc::new(fd, conn.queue.message(&window))
-                    .flags(flags)
+                    .flags((libc::MSG_NOSIGNAL | wait_all) as u32)
                     .ioprio(REPORT_USAGE)
                     .buf_index(fixed.then_some(ARENA_BUFFER))
                     .build()

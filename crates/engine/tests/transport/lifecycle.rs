@@ -4,9 +4,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use ringmain::transport::{ConnIndex, LostCause, SocketOptions, TransportConfig, WritePath};
+use ringmain::transport::{
+    CarriedBy, ConnIndex, LostCause, SocketOptions, TransportConfig, WritePath,
+};
 
 use super::support::*;
 
@@ -78,7 +81,7 @@ fn a_connect_nobody_answers_ends_when_it_is_closed() {
         &SocketOptions::default(),
     );
     for _ in 0..3 {
-        rig.step(std::time::Duration::from_millis(10));
+        rig.step(Duration::from_millis(10));
     }
     assert_eq!(rig.seen, [], "still connecting");
     rig.transport.close(CONN);
@@ -90,7 +93,7 @@ fn a_connect_nobody_answers_ends_when_it_is_closed() {
 fn a_connect_nobody_answers_times_out_by_itself() {
     let (listener, _filler) = full_listener();
     let options = SocketOptions {
-        user_timeout: Some(std::time::Duration::from_millis(500)),
+        user_timeout: Some(Duration::from_millis(500)),
         ..SocketOptions::default()
     };
     let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
@@ -114,19 +117,16 @@ fn a_peer_that_closes_is_reported_after_its_last_bytes() {
 #[test]
 fn a_peer_that_dies_in_the_middle_of_a_write_ends_it_with_its_progress() {
     for write_path in PATHS {
+        let Some(mut rig) = Rig::try_new(&config(write_path), &small_arena()) else {
+            continue;
+        };
         // Dropped with unread bytes: the kernel resets.
         let (addr, served) = peer(|mut stream| stream.read_exact(&mut [0; 100_000]).unwrap());
-        let mut rig = Rig::new(&config(write_path), &small_arena());
         rig.connect(CONN, addr, &SocketOptions::default());
-        let (header, body, len) = frame(&rig.arena, 1, 16_384);
+        let frame = Frame::new(&rig.arena, 1, 16_384);
         let payload = Bytes::from(vec![7; MORE_THAN_BUFFERS]);
-        let pieces = [
-            Piece::Slot(&header, 0..256),
-            Piece::Slot(&body, 0..len),
-            Piece::Bytes(payload.clone()),
-        ];
-        rig.write(CONN, &pieces);
-        drop(pieces);
+        let [header, body] = frame.pieces();
+        rig.write(CONN, &[header, body, Piece::Bytes(payload.clone())]);
         let (cause, progress) = rig.drive_until_closed(CONN);
         assert!(
             matches!(cause, LostCause::PeerReset | LostCause::PeerClosed),
@@ -138,10 +138,10 @@ fn a_peer_that_dies_in_the_middle_of_a_write_ends_it_with_its_progress() {
             "{write_path:?}: {progress}"
         );
         assert!(
-            payload.is_unique() && !header.is_lent() && !body.is_lent(),
+            payload.is_unique() && !frame.is_lent(),
             "everything is free"
         );
-        release(&rig.arena, [header, body]);
+        frame.release(&rig.arena);
         served.join().unwrap();
         rig.finish();
     }
@@ -175,29 +175,32 @@ fn the_last_words_of_a_peer_are_delivered_although_writing_failed() {
     }
 }
 
+/// A peer that neither reads nor writes until the sender of the pair is dropped.
+fn black_hole() -> (mpsc::Sender<()>, SocketAddr, std::thread::JoinHandle<()>) {
+    let (release, hold) = mpsc::channel();
+    let (addr, served) = peer(move |stream| {
+        let _ = hold.recv();
+        drop(stream);
+    });
+    (release, addr, served)
+}
+
 #[test]
 fn a_black_hole_is_given_up_and_every_piece_is_free() {
     for write_path in PATHS {
-        let (release_peer, hold) = mpsc::channel::<()>();
-        let (addr, served) = peer(move |stream| {
-            let _ = hold.recv();
-            drop(stream);
-        });
-        let mut rig = Rig::new(&config(write_path), &small_arena());
+        let Some(mut rig) = Rig::try_new(&config(write_path), &small_arena()) else {
+            continue;
+        };
+        let (release_peer, addr, served) = black_hole();
         rig.connect(CONN, addr, &SocketOptions::default());
-        let frames: Vec<_> = (0..16).map(|n| frame(&rig.arena, n, 16_384)).collect();
+        let frames: Vec<_> = (0..16).map(|n| Frame::new(&rig.arena, n, 16_384)).collect();
         let payload = Bytes::from(vec![7; MORE_THAN_BUFFERS]);
-        let mut pieces: Vec<_> = frames
-            .iter()
-            .flat_map(|(header, body, len)| {
-                [Piece::Slot(header, 0..256), Piece::Slot(body, 0..*len)]
-            })
-            .collect();
+        let mut pieces = pieces_of(&frames);
         pieces.push(Piece::Bytes(payload.clone()));
         rig.write(CONN, &pieces);
         drop(pieces);
         for _ in 0..20 {
-            rig.step(std::time::Duration::from_millis(5));
+            rig.step(Duration::from_millis(5));
         }
         assert_eq!(
             rig.count(Seen::WriteDone(CONN)),
@@ -208,18 +211,10 @@ fn a_black_hole_is_given_up_and_every_piece_is_free() {
         let (cause, progress) = rig.drive_until_closed(CONN);
         assert_eq!(cause, LostCause::Local);
         assert!(progress.expect("unfinished") < MORE_THAN_BUFFERS as u64);
-        assert!(payload.is_unique());
-        assert!(
-            frames
-                .iter()
-                .all(|(header, body, _)| !header.is_lent() && !body.is_lent())
-        );
-        release(
-            &rig.arena,
-            frames
-                .into_iter()
-                .flat_map(|(header, body, _)| [header, body]),
-        );
+        assert!(payload.is_unique() && !frames.iter().any(Frame::is_lent));
+        frames
+            .into_iter()
+            .for_each(|frame| frame.release(&rig.arena));
         drop(release_peer);
         served.join().unwrap();
         rig.finish();
@@ -227,29 +222,46 @@ fn a_black_hole_is_given_up_and_every_piece_is_free() {
 }
 
 #[test]
-fn zero_copy_memory_stays_lent_until_the_peer_has_it() {
-    let (go, gone) = mpsc::channel::<()>();
-    let (addr, served) = peer(move |stream| {
-        gone.recv().unwrap();
-        read_to_end(stream)
-    });
-    let mut rig = Rig::new(&config(WritePath::SendZc), &small_arena());
-    rig.connect(CONN, addr, &SocketOptions::default());
-    let (header, body, len) = frame(&rig.arena, 2, 16_384);
-    rig.write(
-        CONN,
-        &[Piece::Slot(&header, 0..256), Piece::Slot(&body, 0..len)],
-    );
-    rig.drive_until_seen(Seen::WriteDone(CONN));
-    let stats = rig.transport.stats();
-    assert_eq!(stats.zero_copy_notifications, 1, "done means notified");
-    assert!(!header.is_lent() && !body.is_lent());
-    go.send(()).unwrap();
-    release(&rig.arena, [header, body]);
-    rig.transport.close(CONN);
-    rig.drive_until_closed(CONN);
-    assert_eq!(served.join().unwrap().len(), 256 + len);
+fn a_black_hole_is_given_up_by_the_kernel_after_the_user_timeout() {
+    let options = SocketOptions {
+        user_timeout: Some(Duration::from_millis(500)),
+        ..SocketOptions::default()
+    };
+    let (release_peer, addr, served) = black_hole();
+    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
+    rig.connect(CONN, addr, &options);
+    let payload = Bytes::from(vec![7; MORE_THAN_BUFFERS]);
+    rig.write(CONN, &[Piece::Bytes(payload.clone())]);
+    let (cause, progress) = rig.drive_until_closed(CONN);
+    assert_eq!(cause, LostCause::TimedOut);
+    assert!(progress.is_some_and(|bytes| bytes < MORE_THAN_BUFFERS as u64) && payload.is_unique());
+    drop(release_peer);
+    served.join().unwrap();
     rig.finish();
+}
+
+#[test]
+fn a_zero_copy_write_is_done_only_when_its_memory_is_free() {
+    let Some(mut rig) = Rig::try_new(&config(WritePath::SendZc), &small_arena()) else {
+        return;
+    };
+    let (addr, served) = peer(read_to_end);
+    rig.connect(CONN, addr, &SocketOptions::default());
+    let frame = Frame::new(&rig.arena, 2, 16_384);
+    for writes in 1..=50 {
+        rig.write(CONN, &frame.pieces());
+        assert!(frame.is_lent());
+        rig.drive_until("a write", |rig| rig.count(Seen::WriteDone(CONN)) == writes);
+        let stats = rig.transport.stats();
+        assert_eq!(
+            stats.zero_copy_notifications,
+            stats.write_operations[CarriedBy::SendZc as usize]
+        );
+        assert!(!frame.is_lent());
+    }
+    let sent = wire_bytes(&frame.pieces()).repeat(50);
+    frame.release(&rig.arena);
+    rig.finish_sent(served, &sent);
 }
 
 #[test]
@@ -257,45 +269,35 @@ fn dropping_a_transport_in_full_flight_leaves_nothing_behind() {
     let (full, _filler) = full_listener();
     for write_path in PATHS {
         for (name, features) in feature_sets() {
-            if write_path == WritePath::WritevFixed && !features.registered_arena {
+            let config = TransportConfig {
+                features,
+                ..config(write_path)
+            };
+            let Some(mut rig) = Rig::try_new(&config, &small_arena()) else {
                 continue;
-            }
-            let (release_peer, hold) = mpsc::channel::<()>();
-            let (addr, served) = peer(move |mut stream| {
-                let _ = stream.write_all(&[1; 1_000]);
-                let _ = hold.recv();
-            });
-            let mut rig = Rig::new(
-                &TransportConfig {
-                    features,
-                    ..config(write_path)
-                },
-                &small_arena(),
-            );
+            };
+            let (release_peer, addr, served) = black_hole();
             rig.connect(CONN, addr, &SocketOptions::default());
             rig.transport.connect(
                 ConnIndex(1),
                 full.local_addr().unwrap(),
                 &SocketOptions::default(),
             );
-            let (header, body, len) = frame(&rig.arena, 1, 16_384);
+            let frame = Frame::new(&rig.arena, 1, 16_384);
             let payload = Bytes::from(vec![7; MORE_THAN_BUFFERS]);
-            let mut gather = rig.transport.gather(CONN).unwrap();
-            gather.push_slot(&header, 0..256);
-            gather.push_slot(&body, 0..len);
-            gather.push_bytes(payload.clone());
-            gather.submit();
-            rig.step(std::time::Duration::ZERO);
+            let [header, body] = frame.pieces();
+            rig.write(CONN, &[header, body, Piece::Bytes(payload.clone())]);
+            rig.step(Duration::ZERO);
             assert!(
-                header.is_lent() && !payload.is_unique(),
+                frame.is_lent() && !payload.is_unique(),
                 "{write_path:?}, {name}: in flight"
             );
             let Rig {
                 transport, arena, ..
             } = rig;
             drop(transport);
-            assert!(payload.is_unique() && !header.is_lent() && !body.is_lent());
-            release(&arena, [header, body]);
+            assert!(payload.is_unique() && !frame.is_lent());
+            frame.release(&arena);
             arena.assert_all_free();
             drop(release_peer);
             served.join().unwrap();
@@ -316,23 +318,20 @@ fn an_index_lives_many_lives_without_a_stale_completion() {
             }
         }
     });
-    let mut rig = Rig::new(&config(WritePath::SendZc), &small_arena());
-    let (header, body, _) = frame(&rig.arena, 1, 100);
+    let mut rig = Rig::new(&config(WritePath::Auto), &small_arena());
+    let frame = Frame::new(&rig.arena, 1, 100);
     for round in 0..200 {
         rig.seen.clear();
         rig.connect(CONN, addr, &SocketOptions::default());
         if rig.transport.can_write(CONN) {
-            rig.write(
-                CONN,
-                &[Piece::Slot(&header, 0..256), Piece::Slot(&body, 0..100)],
-            );
+            rig.write(CONN, &frame.pieces());
         }
         if round % 3 == 0 {
             rig.transport.close(CONN);
         }
         rig.drive_until_closed(CONN);
     }
-    release(&rig.arena, [header, body]);
+    frame.release(&rig.arena);
     served.join().unwrap();
     let stats = rig.finish();
     assert_eq!((stats.connects, stats.closes), (200, 200));
@@ -348,7 +347,7 @@ fn closing_twice_or_a_free_connection_does_nothing() {
     rig.transport.close(CONN);
     rig.drive_until_closed(CONN);
     rig.transport.close(CONN);
-    rig.step(std::time::Duration::ZERO);
+    rig.step(Duration::ZERO);
     assert_eq!(rig.count(Seen::Closed(CONN, LostCause::Local, None)), 1);
     assert!(!rig.transport.can_write(CONN) && rig.transport.gather(CONN).is_none());
     served.join().unwrap();

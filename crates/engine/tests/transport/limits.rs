@@ -18,7 +18,7 @@ fn a_full_submission_queue_is_flushed_and_counted() {
         let config = TransportConfig {
             submission_entries: 1,
             features,
-            ..config(WritePath::SendZc)
+            ..config(WritePath::Auto)
         };
         let mut rig = Rig::new(&config, &small_arena());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -170,7 +170,7 @@ fn features_that_were_switched_off_are_not_used() {
             (features.multishot_recv, used.multishot_recv),
             (features.vectored_fixed, used.vectored_fixed),
             (features.send_zc, used.send_zc),
-            (features.send_wait_all, used.send_wait_all),
+            (features.send_zc_wait_all, used.send_zc_wait_all),
         ];
         assert!(
             pairs.iter().all(|(wanted, used)| *wanted || !used),
@@ -215,24 +215,21 @@ fn a_gather_that_is_dropped_lends_nothing_and_writes_nothing() {
         &small_arena(),
     );
     rig.connect(CONN, addr, &SocketOptions::default());
-    let (header, body, _) = frame(&rig.arena, 1, 100);
+    let frame = Frame::new(&rig.arena, 1, 100);
     let mut gather = rig.transport.gather(CONN).unwrap();
     let room = gather.room_pieces();
-    gather.push_slot(&header, 0..256);
-    gather.push_slot(&header, 7..7);
+    gather.push_slot(&frame.header, 0..256);
+    gather.push_slot(&frame.header, 7..7);
     gather.push_bytes(Bytes::new());
     assert_eq!((gather.room_pieces(), gather.bytes()), (room - 1, 256));
-    assert!(header.is_lent());
+    assert!(frame.header.is_lent());
     drop(gather);
-    assert!(!header.is_lent());
+    assert!(!frame.is_lent());
     let mut leaked = rig.transport.gather(CONN).unwrap();
-    leaked.push_slot(&body, 0..100);
+    leaked.push_slot(&frame.body, 0..100);
     std::mem::forget(leaked);
     rig.write_all(CONN, &[Piece::Bytes(Bytes::from_static(b"only this"))]);
-    assert!(!body.is_lent());
-    release(&rig.arena, [header, body]);
-    rig.transport.close(CONN);
-    rig.drive_until_closed(CONN);
-    assert_eq!(served.join().unwrap(), b"only this");
-    rig.finish();
+    assert!(!frame.is_lent());
+    frame.release(&rig.arena);
+    rig.finish_sent(served, b"only this");
 }

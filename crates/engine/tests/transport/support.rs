@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringmain::memory::{Arena, ArenaConfig, SlotToken};
+use ringmain::ring::SetupError;
 use ringmain::transport::{
-    ConnIndex, Event, Features, LostCause, SocketOptions, Transport, TransportConfig,
+    CarriedBy, ConnIndex, Event, Features, LostCause, SocketOptions, Transport, TransportConfig,
     TransportStats, WritePath,
 };
 
@@ -62,14 +63,26 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new(config: &TransportConfig, arena: &ArenaConfig) -> Self {
+        Self::try_new(config, arena).expect("a path that every kernel has")
+    }
+
+    /// `None`, said on standard output, when this kernel or its locked-memory limit has no room for the path.
+    pub(crate) fn try_new(config: &TransportConfig, arena: &ArenaConfig) -> Option<Self> {
         let arena = Arc::new(Arena::new(arena).expect("an arena"));
-        let transport = Transport::new(config, Arc::clone(&arena)).expect("a transport");
-        Self {
+        let transport = match Transport::new(config, Arc::clone(&arena)) {
+            Ok(transport) => transport,
+            Err(error @ SetupError::WritePath { .. }) => {
+                println!("skipped: {error}");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        Some(Self {
             transport,
             arena,
             seen: Vec::new(),
             received: BTreeMap::new(),
-        }
+        })
     }
 
     /// One round of the driver's loop.
@@ -166,6 +179,23 @@ impl Rig {
         });
     }
 
+    /// Closes the only connection, shows that its peer got exactly `sent`, and ends the transport.
+    pub(crate) fn finish_sent(
+        mut self,
+        served: JoinHandle<Vec<u8>>,
+        sent: &[u8],
+    ) -> TransportStats {
+        self.transport.close(CONN);
+        self.drive_until_closed(CONN);
+        // Not `assert_eq`: nobody wants to see megabytes.
+        assert!(
+            served.join().expect("the peer ends well") == sent,
+            "{:?}",
+            self.transport.stats()
+        );
+        self.finish()
+    }
+
     /// Ends the transport and shows that nothing was left behind; gives its counters.
     pub(crate) fn finish(self) -> TransportStats {
         let stats = self.transport.stats();
@@ -213,22 +243,63 @@ pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Takes a header and a slot and fills both.
-pub(crate) fn frame(arena: &Arena, seed: u64, body_len: usize) -> (SlotToken, SlotToken, usize) {
-    let mut header = arena.headers().acquire().expect("a header");
-    let mut body = arena.slots().acquire().expect("a slot");
-    header.as_mut().copy_from_slice(&pattern(seed, 256));
-    body.as_mut()[..body_len].copy_from_slice(&pattern(seed + 1, body_len));
-    (header, body, body_len)
+/// A filled header and a filled slot, as the engine sends them.
+pub(crate) struct Frame {
+    pub(crate) header: SlotToken,
+    pub(crate) body: SlotToken,
+    pub(crate) body_len: usize,
 }
 
-/// Gives tokens back.
-pub(crate) fn release(arena: &Arena, tokens: impl IntoIterator<Item = SlotToken>) {
-    for token in tokens {
-        match token.kind() {
-            ringmain::memory::SlotKind::Header => arena.headers().release(token),
-            ringmain::memory::SlotKind::Body => arena.slots().release(token),
+impl Frame {
+    /// Takes a header and a slot and fills both.
+    pub(crate) fn new(arena: &Arena, seed: u64, body_len: usize) -> Self {
+        let mut header = arena.headers().acquire().expect("a header");
+        let mut body = arena.slots().acquire().expect("a slot");
+        header.as_mut().copy_from_slice(&pattern(seed, 256));
+        body.as_mut()[..body_len].copy_from_slice(&pattern(seed + 1, body_len));
+        Self {
+            header,
+            body,
+            body_len,
         }
+    }
+
+    pub(crate) fn pieces(&self) -> [Piece<'_>; 2] {
+        [
+            Piece::Slot(&self.header, 0..256),
+            Piece::Slot(&self.body, 0..self.body_len),
+        ]
+    }
+
+    pub(crate) fn is_lent(&self) -> bool {
+        self.header.is_lent() || self.body.is_lent()
+    }
+
+    /// Gives both blocks back.
+    pub(crate) fn release(self, arena: &Arena) {
+        arena.headers().release(self.header);
+        arena.slots().release(self.body);
+    }
+}
+
+/// The pieces of several frames, one after the other.
+pub(crate) fn pieces_of(frames: &[Frame]) -> Vec<Piece<'_>> {
+    frames.iter().flat_map(Frame::pieces).collect()
+}
+
+/// Shows that `bytes` left in all, and on `path`; the latter unless the locked-memory limit of this host is in the way.
+pub(crate) fn assert_carried(stats: &TransportStats, path: CarriedBy, bytes: usize) {
+    assert_eq!(
+        stats.write_bytes.iter().sum::<u64>(),
+        bytes as u64,
+        "{stats:?}"
+    );
+    let is_registered = stats.registered_bytes == stats.registered_bytes_wanted;
+    if stats.write_fallbacks == 0 && (is_registered || path != CarriedBy::WritevFixed) {
+        assert_eq!(
+            stats.write_bytes[path as usize], bytes as u64,
+            "{path:?} {stats:?}"
+        );
     }
 }
 
@@ -261,7 +332,7 @@ pub(crate) fn feature_sets() -> Vec<(&'static str, Features)> {
         multishot_recv: false,
         vectored_fixed: false,
         send_zc: true,
-        send_wait_all: false,
+        send_zc_wait_all: false,
     };
     vec![
         ("all", all),
@@ -282,7 +353,7 @@ pub(crate) fn feature_sets() -> Vec<(&'static str, Features)> {
         (
             "short sends come back",
             Features {
-                send_wait_all: false,
+                send_zc_wait_all: false,
                 ..all
             },
         ),
