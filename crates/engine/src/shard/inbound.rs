@@ -9,7 +9,7 @@ use ringmain_proto::{BatchKey, Frame, Micros, Reply, ReplyMatch, SessionState, V
 use ringmain_wire::codec::Decode;
 use ringmain_wire::payload::login::LoginReply;
 use ringmain_wire::payload::send::SendMessagesReply;
-use ringmain_wire::{Inbound, Operation, ReplyOutcome, WireError};
+use ringmain_wire::{EvictionReason, Inbound, Operation, ReplyOutcome, WireError};
 
 use super::connection::Connection;
 use super::core::Core;
@@ -109,12 +109,7 @@ impl Core {
                 }
                 Ok(Some(Inbound::Eviction(eviction))) => {
                     let reason = eviction.reason();
-                    tracing::warn!(connection = index, %reason, "the server ended the session");
-                    conn.client.handle_eviction(now, reason);
-                    self.shared.sessions.update(index, |status| {
-                        status.last_error = Some(format!("the server ended the session: {reason}"));
-                    });
-                    self.note_session(index);
+                    self.handle_eviction(now, index, reason);
                     continue;
                 }
                 Ok(Some(Inbound::Foreign { command, .. })) => {
@@ -127,6 +122,22 @@ impl Core {
                 Err(what) => self.refuse_bytes(index, &what),
             }
         }
+    }
+
+    fn handle_eviction(&mut self, now: Micros, index: usize, reason: EvictionReason) {
+        let client = &mut self.conns[index].client;
+        if client.state().is_closing_connection() {
+            // Requests that were behind the one that got the eviction are answered as without a login. That says
+            // nothing new, in particular not that the server forgot the client.
+            tracing::debug!(connection = index, %reason, "another eviction on a connection that is given up");
+            return;
+        }
+        tracing::warn!(connection = index, %reason, "the server ended the session");
+        client.handle_eviction(now, reason);
+        self.shared.sessions.update(index, |status| {
+            status.last_error = Some(format!("the server ended the session: {reason}"));
+        });
+        self.note_session(index);
     }
 
     /// What a reply changes for the lanes and for who waits for a login.
