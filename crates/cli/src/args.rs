@@ -161,7 +161,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_enum, default_value_t = OrderingArg::Strict)]
     pub(crate) ordering: OrderingArg,
 
-    /// How long a record may wait for its answer, in seconds; also how long to drain after Ctrl-C.
+    /// How long the login and each record may take, in seconds; also how long to drain after Ctrl-C.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }
@@ -191,7 +191,7 @@ pub(crate) struct DumpArgs {
     #[arg(long)]
     pub(crate) no_final_newline: bool,
 
-    /// How long to wait for each answer, in seconds.
+    /// How long the login and each answer may take, in seconds.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }

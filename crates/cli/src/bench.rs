@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use ringmain::transport::CarriedBy;
 use ringmain::{CloseReport, Engine, Partitioning, Producer, SendError};
 
 use crate::args::BenchArgs;
@@ -52,15 +53,13 @@ pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
         payloads: Payloads::new(args.record_bytes),
         latency: Latency::new(args.partitions),
         progress: ProgressBar::new_spinner(),
-        engine: &engine,
         producer,
         partition,
         args: &args,
     };
     let sent = bench.send(&interrupt);
-    let drained = bench.producer.flush(DRAIN);
+    let CloseReport { account, .. } = engine.close(DRAIN);
     let stats = engine.stats();
-    let CloseReport { account, .. } = engine.close(if drained { DRAIN } else { Duration::ZERO });
     bench.latency.finish();
     bench.progress.finish_and_clear();
     sent?;
@@ -68,12 +67,16 @@ pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
         record_bytes: args.record_bytes,
         elapsed: bench.latency.last_resolved(),
         account,
+        latency_ns: bench.latency.histogram(),
         requests: stats.requests,
         retries: stats.retries,
-        latency_ns: bench.latency.histogram(),
+        written: CarriedBy::ALL.map(|path| {
+            let bytes = stats.transport.write_bytes[path as usize];
+            (path.name(), bytes)
+        }),
     };
     if args.json {
-        say::result(format_args!("{}", report.json()))?;
+        say::result(format_args!("{}", report.json(&stats.to_json())))?;
     } else {
         say::result(format_args!("{}", report.table()))?;
         if !server.is_embedded() {
@@ -154,7 +157,6 @@ struct Bench<'a> {
     payloads: Payloads,
     latency: Latency,
     progress: ProgressBar,
-    engine: &'a Engine,
     producer: Producer,
     /// Where the producer's partitioner looks.
     partition: Arc<AtomicU32>,
@@ -196,7 +198,7 @@ impl Bench<'_> {
 
     fn show_progress(&self, now_ns: u64) {
         let seconds = now_ns as f64 / 1e9;
-        let account = self.engine.stats().account;
+        let account = self.producer.account();
         let stored = account.stored + account.stored_offset_unknown;
         let bytes = stored * u64::from(self.args.record_bytes);
         self.progress.set_message(format!(
@@ -206,6 +208,5 @@ impl Bench<'_> {
             bytes as f64 / 1e6 / seconds,
             self.latency.histogram().value_at_quantile(0.99) as f64 / 1e3,
         ));
-        self.progress.tick();
     }
 }

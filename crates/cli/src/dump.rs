@@ -29,6 +29,7 @@ pub(crate) fn run(args: DumpArgs) -> Result<(), Failure> {
     let server = Server::given(&args.server)?;
     let engine = Engine::builder()
         .server(server.url())
+        .connect_timeout_us(args.timeout * 1_000_000)
         .build()
         .map_err(|error| Failure::from_build(error, &server.shown()))?;
     let timeout = Duration::from_secs(args.timeout);

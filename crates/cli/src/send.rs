@@ -37,6 +37,7 @@ pub(crate) fn run(args: SendArgs) -> Result<(), Failure> {
     }
     let engine = Engine::builder()
         .server(server.url())
+        .connect_timeout_us(args.timeout * 1_000_000)
         .build()
         .map_err(|error| Failure::from_build(error, &server.shown()))?;
     let producer = producer(&engine, &args, &server)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use ringmain::Account;
+use ringmain::transport::WRITE_PATHS;
 
 /// The quantiles shown, with their names.
 const QUANTILES: [(&str, f64); 5] = [
@@ -29,6 +30,8 @@ pub(super) struct Report<'a> {
     pub(super) retries: u64,
     /// Latency of each stored record.
     pub(super) latency_ns: &'a Histogram<u64>,
+    /// Bytes the kernel took on each write path, by the path's name.
+    pub(super) written: [(&'static str, u64); WRITE_PATHS],
 }
 
 impl Report<'_> {
@@ -56,44 +59,37 @@ impl Report<'_> {
 
     /// Lines of a name and a figure. Rates are those of stored records.
     pub(super) fn table(&self) -> String {
-        let mut rows = vec![
-            ("records", grouped(self.stored())),
-            ("bytes", grouped(self.bytes())),
-            ("seconds", format!("{:.3}", self.elapsed.as_secs_f64())),
-            (
-                "records/s",
-                grouped(self.per_second(self.stored() as f64) as u64),
-            ),
-            (
-                "MB/s",
-                format!("{:.1}", self.per_second(self.bytes() as f64 / 1e6)),
-            ),
-            ("requests", grouped(self.requests)),
-            (
-                "records per request",
-                format!("{:.1}", ratio(self.stored() as f64, self.requests as f64)),
-            ),
-            ("retries", grouped(self.retries)),
-        ];
-        rows.extend(
-            self.latencies_us()
-                .map(|(name, us)| (name, format!("{us:.1} us"))),
-        );
         let mut table = String::new();
-        for (index, (name, figure)) in rows.iter().enumerate() {
-            let name = if index < rows.len() - QUANTILES.len() - 1 {
-                (*name).to_owned()
-            } else {
-                format!("latency {name}")
-            };
-            writeln!(table, "{name:<20} {figure:>20}").expect("a String takes everything");
+        let mut row = |name: &str, figure: String| {
+            writeln!(table, "{name:<24} {figure:>18}").expect("a String takes everything");
+        };
+        let (records, bytes) = (self.stored() as f64, self.bytes() as f64);
+        row("records", grouped(self.stored()));
+        row("bytes", grouped(self.bytes()));
+        row("seconds", format!("{:.3}", self.elapsed.as_secs_f64()));
+        row("records/s", grouped(self.per_second(records) as u64));
+        row("MB/s", format!("{:.1}", self.per_second(bytes / 1e6)));
+        row("requests", grouped(self.requests));
+        row(
+            "records per request",
+            format!("{:.1}", ratio(records, self.requests as f64)),
+        );
+        row("retries", grouped(self.retries));
+        for (name, us) in self.latencies_us() {
+            row(&format!("latency {name}"), format!("{us:.1} us"));
+        }
+        for (name, bytes) in self.written {
+            if bytes > 0 {
+                row(&format!("bytes by {name}"), grouped(bytes));
+            }
         }
         write!(table, "{}", self.account).expect("a String takes everything");
         table
     }
 
-    /// One JSON object. Units are in the names; latencies are those of stored records.
-    pub(super) fn json(&self) -> String {
+    /// One JSON object. Units are in the names; latencies are those of stored records. `stats` is the engine's own
+    /// object, which goes in as it is.
+    pub(super) fn json(&self, stats: &str) -> String {
         let latencies: Vec<String> = self
             .latencies_us()
             .map(|(name, us)| format!("\"{name}\":{us:.3}"))
@@ -112,7 +108,7 @@ impl Report<'_> {
              \"requests\":{},\"records_per_request\":{:.3},\"retries\":{},\"latency_us\":{{{}}},\
              \"account\":{{\"accepted\":{accepted},\"stored\":{stored},\
              \"stored_offset_unknown\":{stored_offset_unknown},\"rejected\":{rejected},\
-             \"not_sent\":{not_sent},\"unknown\":{unknown},\"in_flight\":{in_flight}}}}}",
+             \"not_sent\":{not_sent},\"unknown\":{unknown},\"in_flight\":{in_flight}}},\"stats\":{stats}}}",
             self.stored(),
             self.bytes(),
             self.elapsed.as_secs_f64(),
@@ -173,6 +169,7 @@ mod tests {
             requests: stored / 10,
             retries: 3,
             latency_ns,
+            written: [("writev_fixed", 2_100_000), ("sendmsg", 0), ("send_zc", 7)],
         }
     }
 
@@ -196,6 +193,9 @@ mod tests {
         for name in ["p50", "p90", "p99 ", "p99.9 ", "p99.99", "max"] {
             assert_eq!(row(&format!("latency {name}")), "1.5 us", "{name}");
         }
+        assert_eq!(row("bytes by writev_fixed"), "2,100,000");
+        assert_eq!(row("bytes by send_zc"), "7");
+        assert!(!table.contains("sendmsg"), "a path that carried nothing");
         assert!(table.ends_with(&report(&latency_ns, 2_000).account.to_string()));
     }
 
@@ -204,7 +204,7 @@ mod tests {
         let latency_ns = Histogram::new(3).expect("digits in range");
         let report = report(&latency_ns, 0);
         assert!(report.table().contains("latency max"));
-        let json = report.json();
+        let json = report.json("{}");
         assert!(json.contains("\"records_per_request\":0.000"), "{json}");
         assert!(!json.contains("NaN") && !json.contains("inf"), "{json}");
         assert_eq!(json.matches('{').count(), json.matches('}').count());
