@@ -38,10 +38,18 @@ const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
         "crates/engine/tests/transport/refusals.rs",
         "lowers the limits of a child process, and installs a seccomp filter in it",
     ),
+    (
+        "crates/engine/tests/allocations.rs",
+        "counts allocations with an allocator of its own",
+    ),
+    (
+        "crates/engine/tests/transport_alloc.rs",
+        "counts allocations with an allocator of its own",
+    ),
 ];
 
 /// The packages and what each may depend on inside the workspace. Dev-dependencies are free: they do not ship.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("ringmain-wire", &[]),
     ("ringmain-proto", &["ringmain-wire"]),
     ("ringmain", &["ringmain-proto", "ringmain-wire"]),
@@ -52,6 +60,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
         &["ringmain", "ringmain-broker", "ringmain-wire"],
     ),
     ("ringmain-bench-micro", &["ringmain-wire"]),
+    ("ringmain-interop", &[]),
 ];
 
 /// Macros that mark unfinished work. Spelled apart, as are the next two lists, so that this file passes itself.
@@ -189,7 +198,7 @@ fn check_rust(text: &str, report: &mut Report<'_>) -> bool {
         lines: &lines,
         unsafe_seen: false,
     };
-    code.walk(tokens, report);
+    code.walk(tokens, false, report);
     code.unsafe_seen
 }
 
@@ -200,19 +209,32 @@ struct Code<'a> {
 }
 
 impl Code<'_> {
-    fn walk(&mut self, tokens: TokenStream, report: &mut Report<'_>) {
+    /// `in_unsafe_impl` is true inside the braces of an `unsafe impl`: its comment speaks for its `unsafe fn`s too.
+    fn walk(&mut self, tokens: TokenStream, in_unsafe_impl: bool, report: &mut Report<'_>) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut unsafe_impl_begun = false;
         for (index, token) in tokens.iter().enumerate() {
+            let rest = &tokens[index + 1..];
             match token {
-                TokenTree::Group(group) => self.walk(group.stream(), report),
+                TokenTree::Group(group) => {
+                    let is_body = group.delimiter() == Delimiter::Brace;
+                    self.walk(group.stream(), unsafe_impl_begun && is_body, report);
+                    unsafe_impl_begun &= !is_body;
+                }
                 TokenTree::Ident(ident) => {
                     let line = ident.span().start().line;
-                    let next = tokens.get(index + 1);
                     match ident.to_string().as_str() {
-                        "fn" => function_length(line, &tokens[index + 1..], report),
-                        "unsafe" => self.unsafe_token(line, report),
-                        "allow" | "expect" => self.lint_exception(line, next, report),
-                        name if UNFINISHED_MACROS.contains(&name) && is_punct(next, '!') => {
+                        "fn" => function_length(line, rest, report),
+                        "unsafe" => {
+                            unsafe_impl_begun |= is_ident(rest.first(), "impl");
+                            let spoken_for = in_unsafe_impl && is_ident(rest.first(), "fn");
+                            let reason_wanted = !spoken_for && !is_function_pointer(rest);
+                            self.unsafe_token(line, reason_wanted, report);
+                        }
+                        "allow" | "expect" => self.lint_exception(line, rest.first(), report),
+                        name if UNFINISHED_MACROS.contains(&name)
+                            && is_punct(rest.first(), '!') =>
+                        {
                             report.add(line, "unfinished", format!("{name}! in the tree"));
                         }
                         _ => {}
@@ -223,7 +245,7 @@ impl Code<'_> {
         }
     }
 
-    fn unsafe_token(&mut self, line: usize, report: &mut Report<'_>) {
+    fn unsafe_token(&mut self, line: usize, reason_wanted: bool, report: &mut Report<'_>) {
         self.unsafe_seen = true;
         let at_home = UNSAFE_HOMES.iter().any(|home| {
             report
@@ -237,9 +259,8 @@ impl Code<'_> {
         if !at_home && !excepted {
             report.add(line, "unsafe place", format!("only under {UNSAFE_HOMES:?}"));
         }
-        if !self.has_comment_above(line, |text| {
-            text.contains("SAFETY:") || text.contains("# Safety")
-        }) {
+        let says_why = |text: &str| text.contains("SAFETY:") || text.contains("# Safety");
+        if reason_wanted && !self.has_comment_above(line, says_why) {
             report.add(line, "unsafe reason", "no SAFETY comment above");
         }
     }
@@ -304,6 +325,21 @@ fn function_length(line: usize, rest: &[TokenTree], report: &mut Report<'_>) {
             _ => {}
         }
     }
+}
+
+/// Whether `rest`, which follows the word `unsafe`, goes on as the type of a function: `extern "C" fn(..)`. A type
+/// does nothing that could be unsafe.
+fn is_function_pointer(rest: &[TokenTree]) -> bool {
+    let at = rest
+        .iter()
+        .take(3)
+        .position(|token| is_ident(Some(token), "fn"));
+    let after = at.and_then(|at| rest.get(at + 1));
+    matches!(after, Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis)
+}
+
+fn is_ident(token: Option<&TokenTree>, wanted: &str) -> bool {
+    matches!(token, Some(TokenTree::Ident(ident)) if ident == wanted)
 }
 
 fn is_punct(token: Option<&TokenTree>, wanted: char) -> bool {
@@ -504,12 +540,16 @@ fn unsafe_has_a_place_and_a_reason() {
     let bare = "//! Doc.\nfn f() { unsafe {} }\n";
     let reasoned = "//! Doc.\nfn f() {\n// SAFETY: why.\nlet x =\nunsafe {};\n}\n";
     let documented = "//! Doc.\n/// # Safety\n/// Why.\n#[inline]\nunsafe fn f() {}\n";
+    let pointer = "//! Doc.\ntype F = unsafe extern \"C\" fn(u8);\n";
+    let spoken_for = "//! Doc.\n// SAFETY: why.\nunsafe impl A for B {\nunsafe fn f() {}\n}\nimpl B { unsafe fn g() {} }\n";
     let stale = "//! Doc.\n// SAFETY: why.\nfn f() {}\nunsafe fn g() {}\n";
     for home in ["crates/engine/src/ring.rs", "crates/engine/src/ring/x.rs"] {
         assert_eq!(broken(home, reasoned), []);
         assert_eq!(broken(home, documented), []);
         assert_eq!(broken(home, bare), [(2, "unsafe reason")]);
         assert_eq!(broken(home, stale), [(4, "unsafe reason")]);
+        assert_eq!(broken(home, pointer), []);
+        assert_eq!(broken(home, spoken_for), [(6, "unsafe reason")]);
     }
     for elsewhere in [ANYWHERE, "crates/engine/src/ringer.rs"] {
         assert_eq!(broken(elsewhere, reasoned), [(5, "unsafe place")]);
