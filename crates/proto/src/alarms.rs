@@ -25,6 +25,10 @@ pub(crate) enum Owner {
 /// Owners that are not keys.
 const SINGLES: u32 = 4;
 
+const fn owners(config: &Config) -> u32 {
+    SINGLES + config.lanes_max + config.calls_max + config.requests_max
+}
+
 /// All timers of a client.
 #[derive(Debug)]
 pub(crate) struct Alarms {
@@ -36,12 +40,15 @@ pub(crate) struct Alarms {
 impl Alarms {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            timers: Timers::new(
-                SINGLES + config.lanes_max + config.calls_max + config.requests_max,
-            ),
+            timers: Timers::new(owners(config)),
             lanes_max: config.lanes_max,
             calls_max: config.calls_max,
         }
+    }
+
+    /// Bytes of the timers.
+    pub(crate) const fn bytes(config: &Config) -> usize {
+        Timers::bytes(owners(config))
     }
 
     /// Arms or moves the owner's alarm; [`Micros::MAX`] cancels it.

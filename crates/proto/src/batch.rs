@@ -15,9 +15,12 @@ pub(crate) struct Batch {
     pub(crate) lane: LaneKey,
     pub(crate) records: u32,
     pub(crate) request: Request,
-    /// Lowest offset of the later batches of the lane that were confirmed before this one; 0 when one was confirmed
-    /// without offset, `None` when there is none.
-    pub(crate) passed_by_offset: Option<u64>,
+    /// Its place in the log is in order only below this offset: the lowest of the later batches of the lane that were
+    /// confirmed first, 0 when one of them has no known offset. `None` when there is none.
+    pub(crate) below_offset: Option<u64>,
+    /// Its place in the log is in order only above this offset: the highest of the earlier batches of the lane whose
+    /// order was in doubt when they were confirmed, the maximum when one of them has no known offset.
+    pub(crate) above_offset: Option<u64>,
     /// Neighbours in the lane's queue, while `Queued`.
     previous: Option<BatchKey>,
     next: Option<BatchKey>,
@@ -28,7 +31,8 @@ const FREE: Batch = Batch {
     lane: LaneKey(0),
     records: 0,
     request: Request::new(Micros::ZERO),
-    passed_by_offset: None,
+    below_offset: None,
+    above_offset: None,
     previous: None,
     next: None,
 };
@@ -60,6 +64,11 @@ impl Batches {
         }
     }
 
+    /// Bytes of the table.
+    pub(crate) const fn bytes(requests_max: u32) -> usize {
+        requests_max as usize * size_of::<Batch>()
+    }
+
     pub(crate) fn get(&self, key: BatchKey) -> Option<&Batch> {
         self.entries.get(key.index())
     }
@@ -89,6 +98,15 @@ impl Batches {
             stage: batch.stage,
             ..FREE
         };
+    }
+}
+
+impl Batch {
+    /// Whether a confirmation at `offset`, if that is known, proves that the lane's order holds.
+    pub(crate) fn is_in_order(&self, offset: Option<u64>) -> bool {
+        let is_below = |bound| offset.is_some_and(|offset| offset < bound);
+        let is_above = |bound| offset.is_some_and(|offset| offset > bound);
+        self.below_offset.is_none_or(is_below) && self.above_offset.is_none_or(is_above)
     }
 }
 

@@ -105,6 +105,11 @@ impl Calls {
         }
     }
 
+    /// Bytes of the table and of each kind's queue.
+    pub(crate) const fn bytes(calls_max: u32) -> usize {
+        calls_max as usize * (size_of::<Call>() + CallKind::ALL.len() * size_of::<CallKey>())
+    }
+
     pub(crate) fn get(&self, key: CallKey) -> Option<&Call> {
         self.entries.get(key.index())
     }

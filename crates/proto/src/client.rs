@@ -128,7 +128,7 @@ impl Client {
             calls: Calls::new(config.calls_max),
             alarms: Alarms::new(&config),
             writes: Writes::default(),
-            outcomes: VecDeque::with_capacity((config.requests_max + config.calls_max) as usize),
+            outcomes: VecDeque::with_capacity(Self::outcomes_len(&config)),
             account: Account::default(),
             unresolved: 0,
             stats: Stats::default(),
@@ -136,6 +136,23 @@ impl Client {
             faults: Faults::new(&config),
             config,
         })
+    }
+
+    /// Bytes that a client of this configuration allocates, all of them in [`Client::new`].
+    #[must_use]
+    pub const fn memory_bytes(config: &Config) -> usize {
+        let batches = Batches::bytes(config.requests_max);
+        let pending = Pending::bytes(config.requests_max);
+        let lanes = Lanes::bytes(config.lanes_max);
+        let calls = Calls::bytes(config.calls_max);
+        let alarms = Alarms::bytes(config);
+        let outcomes = Self::outcomes_len(config) * size_of::<Outcome>();
+        batches + pending + lanes + calls + alarms + outcomes
+    }
+
+    /// Each key waits at most once for its outcome to be polled.
+    const fn outcomes_len(config: &Config) -> usize {
+        config.requests_max as usize + config.calls_max as usize
     }
 
     /// Opens a lane for a partition that no other open lane names.

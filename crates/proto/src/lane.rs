@@ -267,6 +267,11 @@ impl Lanes {
         }
     }
 
+    /// Bytes of the table and the turn queue.
+    pub(crate) const fn bytes(lanes_max: u32) -> usize {
+        lanes_max as usize * (size_of::<Lane>() + size_of::<LaneKey>())
+    }
+
     pub(crate) fn get(&self, key: LaneKey) -> Option<&Lane> {
         self.entries.get(key.index()).filter(|lane| lane.is_open)
     }

@@ -44,10 +44,12 @@ pub const REQUEST_END: u64 = u64::MAX;
 /// a second the range lasts 584,000 years; the end is handled because a counter may start anywhere.
 pub const REQUEST_LAST: u64 = REQUEST_END - 2;
 
-/// Ceiling of [`crate::Config::requests_max`]. A batch entry is about 120 bytes, so the ceiling costs 120 MiB.
+/// Ceiling of [`crate::Config::requests_max`]. A key costs 112 bytes for the batch, 32 to 64 in the table of numbers, 16
+/// for its timer and 32 for its outcome: at most 224 bytes, so the ceiling costs 224 MiB.
 pub const REQUESTS_MAX_CEILING: u32 = 1 << 20;
 
-/// Ceiling of [`crate::Config::lanes_max`]. A lane is about 200 bytes, so the ceiling costs 13 MiB.
+/// Ceiling of [`crate::Config::lanes_max`]. A lane costs 164 bytes, 4 for its turn and 16 for its timer, so the ceiling
+/// costs 12 MiB.
 pub const LANES_MAX_CEILING: u32 = 1 << 16;
 
 /// Ceiling of [`crate::Config::calls_max`]. Control calls go one at a time; more than this waiting is a mistake.

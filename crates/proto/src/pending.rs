@@ -23,12 +23,21 @@ const FREE: (u64, BatchKey) = (0, BatchKey(u32::MAX));
 impl Pending {
     /// A table for at most `requests_max` numbers.
     pub(crate) fn new(requests_max: u32) -> Self {
-        let len = (requests_max as usize * 2).next_power_of_two();
+        let len = Self::entries_len(requests_max);
         Self {
             entries: vec![FREE; len],
             mask: len - 1,
             len: 0,
         }
+    }
+
+    /// Bytes of the table.
+    pub(crate) const fn bytes(requests_max: u32) -> usize {
+        Self::entries_len(requests_max) * size_of::<(u64, BatchKey)>()
+    }
+
+    const fn entries_len(requests_max: u32) -> usize {
+        (requests_max as usize * 2).next_power_of_two()
     }
 
     /// Numbers stored.

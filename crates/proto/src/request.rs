@@ -19,6 +19,8 @@ pub(crate) struct Request {
     pub(crate) number: u64,
     /// Transmissions so far.
     transmissions: u32,
+    /// Transmissions on the present connection.
+    transmissions_here: u32,
     /// Transmissions on the present connection without an answer.
     open: u32,
     /// Whether the fate of one transmission can never be learned: its connection went down, or its answer was
@@ -30,6 +32,9 @@ pub(crate) struct Request {
     login_renewed: bool,
     /// Whether a write of the request is in the driver's hands. At most one is.
     write_in_flight: bool,
+    /// Whether it was sent twice on one connection or its outcome was called unknown: then the server need not have
+    /// taken it in its turn.
+    out_of_turn: bool,
 }
 
 /// What a reply means for its request.
@@ -86,11 +91,13 @@ impl Request {
             deadline,
             number: 0,
             transmissions: 0,
+            transmissions_here: 0,
             open: 0,
             lost: false,
             refused: None,
             login_renewed: false,
             write_in_flight: false,
+            out_of_turn: false,
         }
     }
 
@@ -109,6 +116,20 @@ impl Request {
         self.open > 0
     }
 
+    /// Whether a success of it leaves open that a later request, sent before this success, was stored first.
+    ///
+    /// The server takes the requests of a connection in order, so the only transmission of a request, or the first of
+    /// two on different connections, was taken before whatever followed it. With an offset told, only a single
+    /// transmission is above doubt: an earlier one may have been dropped in silence, while what followed it was not.
+    /// Without one the success is a duplicate's: the request was stored by a transmission before the last.
+    pub(crate) const fn is_order_in_doubt(&self, has_offset: bool) -> bool {
+        if has_offset {
+            self.transmissions > 1
+        } else {
+            self.out_of_turn || self.transmissions > 2
+        }
+    }
+
     /// Whether it was refused for good and only waits for the answers of other transmissions.
     pub(crate) const fn awaits_nothing_new(&self) -> bool {
         self.refused.is_some()
@@ -125,6 +146,8 @@ impl Request {
         assert!(self.number != 0, "numbered before the first transmission");
         self.write_in_flight = true;
         self.open += 1;
+        self.transmissions_here += 1;
+        self.out_of_turn |= self.transmissions_here > 1;
         self.transmissions = self.transmissions.saturating_add(1);
         self.transmissions
     }
@@ -139,6 +162,7 @@ impl Request {
         self.write_in_flight = false;
         self.lost |= self.open > 0;
         self.open = 0;
+        self.transmissions_here = 0;
     }
 
     /// Takes a reply into account.
@@ -173,6 +197,7 @@ impl Request {
             CodeClass::NotAdmitted => Judgement::Refused(RefusalKind::NotAdmitted),
             CodeClass::UnknownOutcome => {
                 self.lost = true;
+                self.out_of_turn = true;
                 Judgement::Refused(RefusalKind::UnknownOutcome)
             }
             CodeClass::SessionDead if code != ErrorCode::UNAUTHENTICATED || !self.login_renewed => {

@@ -30,6 +30,11 @@ impl Timers {
         }
     }
 
+    /// Bytes of the heap, the back references and the times.
+    pub(crate) const fn bytes(owners: u32) -> usize {
+        owners as usize * (size_of::<u32>() + size_of::<u32>() + size_of::<Micros>())
+    }
+
     /// When the earliest timer fires.
     pub(crate) fn earliest(&self) -> Option<Micros> {
         self.heap.first().map(|&owner| self.at[owner as usize])

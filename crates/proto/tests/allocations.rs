@@ -193,10 +193,16 @@ fn nothing_is_allocated_after_construction() {
 }
 
 #[test]
-fn the_counter_counts() {
-    assert_eq!(
-        measure(|| drop(Client::new(Config::new(1, 2)))).count_current,
-        0
-    );
-    assert!(measure(|| drop(Client::new(Config::new(1, 2)))).count_total > 5);
+fn construction_allocates_exactly_what_is_announced() {
+    for (requests_max, lanes_max, calls_max) in [(1, 1, 1), (1_000, 7, 16), (4_096, 256, 3)] {
+        let config = Config {
+            requests_max,
+            lanes_max,
+            calls_max,
+            ..Config::new(1, 2)
+        };
+        let counted = measure(|| drop(Client::new(config)));
+        assert_eq!(counted.bytes_total, Client::memory_bytes(&config) as u64);
+        assert_eq!(counted.bytes_current, 0);
+    }
 }

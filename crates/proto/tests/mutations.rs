@@ -1,5 +1,4 @@
 //! Each fault that can be put in on purpose is one that the ledger sees. Run with `--features mutations`.
-#![cfg(feature = "mutations")]
 
 mod common;
 

@@ -303,6 +303,50 @@ fn overtaking_is_counted_unless_offsets_prove_the_order() {
 }
 
 #[test]
+fn what_was_stored_late_but_confirmed_first_is_counted_unless_offsets_prove_the_order() {
+    // Request 1 is dropped in silence, request 2 is stored and its reply is lost.
+    let resumed = || {
+        let mut world = world_with_in_flight(2);
+        world.disconnect();
+        world.log_in();
+        assert_eq!(requests_of(&world.send_all()), [1, 2]);
+        world
+    };
+    let confirmed = |base_offset| Verdict::Confirmed {
+        partition_id: 0,
+        base_offset,
+    };
+    for (first, second, overtaken) in [
+        (confirmed(11), Verdict::Success, 1),
+        (confirmed(11), confirmed(10), 1),
+        (confirmed(11), confirmed(12), 0),
+        // A duplicate was stored before the connection was lost, and then everything was taken in its turn.
+        (Verdict::Success, Verdict::Success, 0),
+        (Verdict::Success, confirmed(12), 0),
+    ] {
+        let mut world = resumed();
+        world.answer(1, first);
+        world.answer(2, second);
+        assert_eq!(
+            world.client.stats().overtaken,
+            overtaken,
+            "{first:?} {second:?}"
+        );
+    }
+    let mut world = resumed();
+    world.disconnect();
+    world.log_in();
+    world.send_all();
+    world.answer(1, Verdict::Success);
+    world.answer(2, Verdict::Success);
+    assert_eq!(
+        world.client.stats().overtaken,
+        1,
+        "over three connections a duplicate proves nothing"
+    );
+}
+
+#[test]
 fn a_refusal_in_a_strict_lane_overtakes_nothing() {
     let mut world = World::active(config(), strict());
     world.give(0, 0);

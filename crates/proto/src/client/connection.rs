@@ -100,13 +100,13 @@ impl Client {
         self.finish_when_done();
     }
 
-    /// The call that a "malformed request" can only mean.
+    /// The call that a "malformed request" can only mean: one that waits for its answer.
     fn blamed_call(&self) -> Option<CallKey> {
         let mut kinds = CallKind::ALL.into_iter();
         kinds.find_map(|kind| {
             self.calls
                 .current(kind)
-                .filter(|&key| self.calls[key].stage.is_undecided())
+                .filter(|&key| self.calls[key].stage == Stage::Awaiting)
         })
     }
 

@@ -141,6 +141,15 @@ impl Client {
             lane.phase != Phase::Draining || lane.awaiting > 0,
             "a lane drains only while something is in flight"
         );
+        let can_send = self.session.state == SessionState::Active
+            && matches!(
+                lane.turn(&self.batches, self.rules()),
+                Turn::Retry(_) | Turn::New(_)
+            );
+        assert!(
+            !can_send || self.lanes.asked_turn(key),
+            "a lane that can send asked for its turn"
+        );
         if self.faults.is_none() {
             self.check_numbers(key);
         }
@@ -166,15 +175,6 @@ impl Client {
         assert!(
             newest < self.numbers.next(),
             "W4: numbers come from the counter"
-        );
-        let can_send = self.session.state == SessionState::Active
-            && matches!(
-                lane.turn(&self.batches, self.rules()),
-                Turn::Retry(_) | Turn::New(_)
-            );
-        assert!(
-            !can_send || self.lanes.asked_turn(key),
-            "a lane that can send asked for its turn"
         );
     }
 }

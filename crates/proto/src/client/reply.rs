@@ -26,8 +26,9 @@ impl Client {
         match matched {
             ReplyMatch::Late => self.stats.replies_late += 1,
             ReplyMatch::Foreign => self.stats.replies_foreign += 1,
-            // A login alone is no progress: a session that is evicted again and again must not hurry.
+            // No progress: a session that ends again and again right after its login must not hurry.
             ReplyMatch::Login => {}
+            _ if self.session.state != SessionState::Active => {}
             _ => self.session.connects_in_row = 0,
         }
         self.finish_when_done();
@@ -61,6 +62,9 @@ impl Client {
         };
         let stage = self.batches[key].stage;
         let judgement = self.batches[key].request.judge(reply.verdict);
+        if judgement == Judgement::SessionLost {
+            self.recycle();
+        }
         if let Stage::Held(receipt) = stage {
             return self.improve_held(now, key, receipt, judgement);
         }
@@ -77,10 +81,7 @@ impl Client {
             ),
             Judgement::Wait(_) => self.await_others(now, key),
             Judgement::Refused(kind) => self.refuse_batch(now, key, kind),
-            Judgement::SessionLost => {
-                self.retry_batch(now, key);
-                self.recycle();
-            }
+            Judgement::SessionLost => self.retry_batch(now, key),
         }
         ReplyMatch::Batch(key)
     }
@@ -127,25 +128,26 @@ impl Client {
         self.decide_batch(now, key, receipt);
     }
 
-    /// Notes on every earlier request of the lane that this one was confirmed first, and counts this one if a later
-    /// one was and offsets do not prove the order.
+    /// Counts a confirmed batch unless the lane's order is proved to hold, and notes on the others of the window what
+    /// they will have to be compared with: on the earlier ones always, on the later ones when this one's order is in
+    /// doubt.
     fn count_overtaking(&mut self, key: BatchKey, offset: Option<u64>) {
         let batch = &self.batches[key];
-        let is_in_order = match (batch.passed_by_offset, offset) {
-            (None, _) => true,
-            (Some(lowest), Some(offset)) => offset < lowest,
-            (Some(_), None) => false,
-        };
-        self.stats.overtaken += u64::from(!is_in_order);
-        let (lane, number) = (batch.lane, batch.request.number);
-        for position in 0..self.lanes[lane].window.keys().len() {
-            let earlier = self.lanes[lane].window.keys()[position];
-            if self.batches[earlier].request.number >= number {
-                break;
+        self.stats.overtaken += u64::from(!batch.is_in_order(offset));
+        let is_in_doubt = batch.request.is_order_in_doubt(offset.is_some());
+        let number = batch.request.number;
+        let lane = batch.lane;
+        for &other in self.lanes[lane].window.keys() {
+            let other = &mut self.batches[other];
+            if other.request.number < number {
+                let offset = offset.unwrap_or(0);
+                let bound = other.below_offset.get_or_insert(offset);
+                *bound = offset.min(*bound);
+            } else if other.request.number > number && is_in_doubt {
+                let offset = offset.unwrap_or(u64::MAX);
+                let bound = other.above_offset.get_or_insert(offset);
+                *bound = offset.max(*bound);
             }
-            let passed = &mut self.batches[earlier].passed_by_offset;
-            let offset = offset.unwrap_or(0);
-            *passed = Some(passed.map_or(offset, |lowest| lowest.min(offset)));
         }
     }
 
