@@ -178,76 +178,42 @@ fn commands_find_their_constructor() {
     }
 }
 
+/// Holds what is found in a header with bytes changed against the rule that they break.
+fn check_refused(header: &RequestHeader, offset: usize, bytes: &[u8], error: HeaderError) {
+    let raw = tampered(header, offset, bytes);
+    let raw = RawRequestHeader::from_bytes(&raw).expect("256 bytes");
+    assert_eq!(raw.check(), Err(error));
+    assert_eq!(RequestHeader::from_raw(raw), Err(error));
+}
+
 #[test]
 fn every_broken_rule_of_a_request_is_found_on_reading() {
+    use HeaderError::*;
     let send = legal(Operation::SendMessages);
-    let register = legal(Operation::Register);
     let operation = Operation::SendMessages;
-    let too_large = (FRAME_BYTES_MAX as u32 + 1).to_le_bytes();
-    for (raw, error) in [
-        (
-            tampered(&send, 60, &[8]),
-            HeaderError::Command {
-                found: 8,
-                expected: 5,
-            },
-        ),
-        (
-            tampered(&send, 48, &[255, 0, 0, 0]),
-            HeaderError::SizeTooSmall { found: 255 },
-        ),
-        (
-            tampered(&send, 48, &too_large),
-            HeaderError::SizeTooLarge {
-                found: FRAME_BYTES_MAX as u32 + 1,
-                max: FRAME_BYTES_MAX as u32,
-            },
-        ),
-        (
-            tampered(&send, 176, &[0]),
-            HeaderError::OperationUnknown {
-                offset: 176,
-                found: 0,
-            },
-        ),
-        (
-            tampered(&send, 176, &[250]),
-            HeaderError::OperationUnknown {
-                offset: 176,
-                found: 250,
-            },
-        ),
-        (
-            tampered(&send, 176, &[64]),
-            HeaderError::OperationInternal {
-                found: Operation::CreateTopicWithAssignments,
-            },
-        ),
-        (
-            tampered(&send, 128, &[0; 16]),
-            HeaderError::ClientZero { offset: 128 },
-        ),
-        (
-            tampered(&send, 184, &[0; 8]),
-            HeaderError::SessionZero { operation },
-        ),
-        (
-            tampered(&send, 168, &[0; 8]),
-            HeaderError::RequestZero { operation },
-        ),
-        (
-            tampered(&register, 168, &[5]),
-            HeaderError::RequestNotZero { found: 5 },
-        ),
-        (
-            tampered(&register, 184, &[5]),
-            HeaderError::SessionNotZero { found: 5 },
-        ),
-    ] {
-        let raw = RawRequestHeader::from_bytes(&raw).expect("256 bytes");
-        assert_eq!(raw.check(), Err(error));
-        assert_eq!(RequestHeader::from_raw(raw), Err(error));
-    }
+    let internal = Operation::CreateTopicWithAssignments;
+    let unknown = |found| OperationUnknown { offset: 176, found };
+    check_refused(
+        &send,
+        60,
+        &[8],
+        Command {
+            found: 8,
+            expected: 5,
+        },
+    );
+    check_refused(&send, 48, &[255, 0, 0, 0], SizeTooSmall { found: 255 });
+    let (max, found) = (FRAME_BYTES_MAX as u32, FRAME_BYTES_MAX as u32 + 1);
+    check_refused(&send, 48, &found.to_le_bytes(), SizeTooLarge { found, max });
+    check_refused(&send, 176, &[0], unknown(0));
+    check_refused(&send, 176, &[250], unknown(250));
+    check_refused(&send, 176, &[64], OperationInternal { found: internal });
+    check_refused(&send, 128, &[0; 16], ClientZero { offset: 128 });
+    check_refused(&send, 184, &[0; 8], SessionZero { operation });
+    check_refused(&send, 168, &[0; 8], RequestZero { operation });
+    let register = legal(Operation::Register);
+    check_refused(&register, 168, &[5], RequestNotZero { found: 5 });
+    check_refused(&register, 184, &[5], SessionNotZero { found: 5 });
 }
 
 #[test]
