@@ -202,9 +202,30 @@ pub(crate) struct BrokerArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
     pub(crate) listen: String,
 
+    /// Server version to imitate.
+    #[arg(long, value_enum, default_value_t = ProfileArg::Release)]
+    pub(crate) profile: ProfileArg,
+
+    /// Memory for records, in bytes; past it the oldest are forgotten.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    pub(crate) memory_bytes: u64,
+
+    /// TOML file of faults to commit on purpose; ARCHITECTURE.md says where its format is described.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+
     /// Answer without storing.
     #[arg(long)]
     pub(crate) sink: bool,
+}
+
+/// The server version that the broker imitates.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ProfileArg {
+    /// 0.9.0: a retried send is recognised and stored once.
+    Release,
+    /// 0.9.0-edge.5: a retried send is stored again.
+    Edge5,
 }
 
 /// One byte, as itself or as an escape.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use ringmain::server_url::ServerUrlError;
 use ringmain::{Account, BuildError, CallError, Outcome, SendError};
-use ringmain_broker::StartError;
+use ringmain_broker::{ScriptError, StartError};
 
 /// The exit codes of every command, documented in README.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +100,10 @@ pub(crate) enum Failure {
     Refused { line: u64, error: SendError },
     #[error("{cause}; see the README's section on what the machine must allow")]
     Machine { cause: String },
+    #[error("cannot read the script {}: {source}; give a readable file", path.display())]
+    ScriptFile { path: PathBuf, source: io::Error },
+    #[error("the script {} is wrong: {source}", path.display())]
+    Script { path: PathBuf, source: ScriptError },
     #[error("cannot start the broker: {0}; choose another --listen address")]
     Broker(StartError),
     #[error("cannot watch for Ctrl-C: {source}; raise the limit of open files")]
@@ -152,9 +156,11 @@ impl Failure {
             Failure::ServerUrl(_)
             | Failure::ServerMissing
             | Failure::FileIsUrl
+            | Failure::Script { .. }
             | Failure::Configuration(_)
             | Failure::Partitions { .. } => Code::Usage,
             Failure::PasswordFile { .. }
+            | Failure::ScriptFile { .. }
             | Failure::Input { .. }
             | Failure::StandardInput { .. }
             | Failure::Output { .. } => Code::Files,

@@ -187,6 +187,47 @@ fn lines_that_cannot_be_records() {
     failed(&keyed(long.as_bytes()), 7, "line 1 has a key of 256 bytes");
 }
 
+/// A broker that commits one fault, described by the lines of a script.
+fn faulty_broker(fault: &str) -> Broker {
+    let script = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(&script, format!("[[fault]]\n{fault}")).expect("a file");
+    Broker::start_with(&["--script", script.path().to_str().expect("UTF-8")])
+}
+
+#[test]
+fn the_server_refuses_a_record_for_good() {
+    let broker = faulty_broker("request = 'SendMessages'\naction = 'refuse'\ncode = 41\n");
+    let ended = broker.run(&["send", "--create"], b"a\n");
+    failed(&ended, 1, "line 1 is the first: rejected by the server");
+    let out = String::from_utf8(ended.out).expect("UTF-8");
+    assert!(out.contains("accepted 1 = stored 0 "), "{out}");
+    assert!(out.contains("rejected 1 "), "{out}");
+}
+
+#[test]
+fn a_cut_connection_is_no_failure() {
+    let broker = faulty_broker("request = 'SendMessages'\naction = 'commit_and_cut'\n");
+    let ended = broker.run(&["send", "--create"], b"a\nb\n");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let out = String::from_utf8(ended.out).expect("UTF-8");
+    assert!(out.contains("rejected 0 + not sent 0 + unknown 0"), "{out}");
+    assert_eq!(broker.run(&["dump"], b"").out, b"a\nb\n");
+}
+
+#[test]
+fn scripts_that_cannot_be_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("script.toml");
+    let broker = || {
+        let mut command = ringmain(&["broker", "--listen", "127.0.0.1:0", "--script"]);
+        command.arg(&script);
+        run(command, b"")
+    };
+    failed(&broker(), 3, "script");
+    fs::write(&script, "[[fault]]\naction = 'explode'\n").expect("a file");
+    failed(&broker(), 2, "explode");
+}
+
 #[test]
 fn the_server_goes_away_in_the_middle() {
     let broker = Broker::start();

@@ -159,8 +159,14 @@ pub(crate) struct Broker {
 impl Broker {
     /// Starts it and waits until it listens.
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts it with more arguments.
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
         let mut command = ringmain(&["broker", "--listen", "127.0.0.1:0"]);
         let mut child = command
+            .args(arguments)
             .stderr(Stdio::null())
             .spawn()
             .expect("the built binary");
