@@ -18,6 +18,7 @@ mod broker;
 mod builder;
 mod commands;
 mod config;
+pub mod fuzzing;
 mod limits;
 mod net;
 mod profile;

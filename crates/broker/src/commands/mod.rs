@@ -47,6 +47,8 @@ const INVALID_FORMAT: ErrorCode = code(4);
 const FEATURE_UNAVAILABLE: ErrorCode = code(5);
 /// Status of a request for no partitions, or for more than 1000.
 const TOO_MANY_PARTITIONS: ErrorCode = code(2015);
+/// Status of an offset of one consumer too many for the partition.
+const TOO_MANY_CONSUMER_OFFSETS: ErrorCode = code(3024);
 /// Status of an option that the command does not have.
 const UNSUPPORTED_OPTION_KEY: ErrorCode = code(4041);
 

@@ -10,7 +10,7 @@
 //! checksum and keeps its base offset, so offsets are still base plus delta.
 //!
 //! A body that cannot be read is answered as an empty poll, a missing stream, topic or partition with status
-//! 1009, 2010 or 3007.
+//! 1009, 2010 or 3007, an auto-commit of one consumer too many with 3024.
 //!
 //! Simplified: consumer groups are answered with status 5. A reply ends before it would pass the protocol's frame
 //! limit. While replies of 256 MiB wait for slow readers, polls are not admitted (status 58).
@@ -23,7 +23,7 @@ use ringmain_wire::codec::Decode;
 use ringmain_wire::header::BODY_BYTES_MAX;
 use ringmain_wire::payload::poll::{POLL_REPLY_PREFIX_BYTES, PollMessages, PollingStrategy};
 
-use super::{FEATURE_UNAVAILABLE, code, consumer_key, partition_id};
+use super::{FEATURE_UNAVAILABLE, TOO_MANY_CONSUMER_OFFSETS, code, consumer_key, partition_id};
 use crate::limits::{CONSUMER_OFFSETS_MAX, POLLS_BYTES_MAX};
 use crate::state::{Call, Partition, State};
 
@@ -57,6 +57,11 @@ pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
         return;
     };
     let stored = partition.offsets.get(&key).copied();
+    let room = stored.is_some() || partition.offsets.len() < CONSUMER_OFFSETS_MAX;
+    if request.auto_commit && !room {
+        state.deny_read(call, TOO_MANY_CONSUMER_OFFSETS);
+        return;
+    }
     let reply = poll(
         partition,
         partition_id,
@@ -65,7 +70,6 @@ pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
     );
     if request.auto_commit
         && let Some(last) = reply.last_offset
-        && (stored.is_some() || partition.offsets.len() < CONSUMER_OFFSETS_MAX)
     {
         // Auto-commit only moves forward.
         partition.offsets.insert(key, last.max(stored.unwrap_or(0)));

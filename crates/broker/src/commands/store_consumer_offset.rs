@@ -15,12 +15,10 @@ use ringmain_wire::code::ErrorCode;
 use ringmain_wire::codec::Decode;
 use ringmain_wire::payload::consumer::{AckLevel, StoreConsumerOffset};
 
-use super::{FEATURE_UNAVAILABLE, code, consumer_key, partition_id};
+use super::{FEATURE_UNAVAILABLE, TOO_MANY_CONSUMER_OFFSETS, code, consumer_key, partition_id};
 use crate::limits::CONSUMER_OFFSETS_MAX;
 use crate::state::{Call, Place, State};
 
-/// The partition remembers as many consumers as it can.
-const TOO_MANY_CONSUMER_OFFSETS: ErrorCode = code(3024);
 /// The offset is not one of a record.
 const INVALID_OFFSET: ErrorCode = code(4100);
 

@@ -67,6 +67,11 @@ impl ClientTable {
         self.clients.len()
     }
 
+    /// Bytes of all cached replies.
+    pub(crate) fn replies_bytes(&self) -> usize {
+        self.replies_bytes
+    }
+
     /// The epoch of a registered client.
     pub(crate) fn epoch(&self, client: u128) -> Option<u64> {
         self.clients.get(&client).map(|entry| entry.epoch)
