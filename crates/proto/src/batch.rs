@@ -1,11 +1,9 @@
 //! The table of batches: one entry for each [`BatchKey`], and the links of the queues they wait in.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use crate::outcome::Receipt;
 use crate::request::Request;
 use crate::stage::{Stage, StageEvent};
+use crate::table::Table;
 use crate::{BatchKey, LaneKey, Micros};
 
 /// One batch.
@@ -26,7 +24,8 @@ pub(crate) struct Batch {
     next: Option<BatchKey>,
 }
 
-const FREE: Batch = Batch {
+/// The entry of a key that is not in use.
+pub(crate) const FREE: Batch = Batch {
     stage: Stage::Free,
     lane: LaneKey(0),
     records: 0,
@@ -38,45 +37,9 @@ const FREE: Batch = Batch {
 };
 
 /// All batches of a client.
-#[derive(Debug)]
-pub(crate) struct Batches {
-    entries: Vec<Batch>,
-}
-
-impl core::ops::Index<BatchKey> for Batches {
-    type Output = Batch;
-
-    fn index(&self, key: BatchKey) -> &Batch {
-        &self.entries[key.index()]
-    }
-}
-
-impl core::ops::IndexMut<BatchKey> for Batches {
-    fn index_mut(&mut self, key: BatchKey) -> &mut Batch {
-        &mut self.entries[key.index()]
-    }
-}
+pub(crate) type Batches = Table<BatchKey, Batch>;
 
 impl Batches {
-    pub(crate) fn new(requests_max: u32) -> Self {
-        Self {
-            entries: vec![FREE; requests_max as usize],
-        }
-    }
-
-    /// Bytes of the table.
-    pub(crate) const fn bytes(requests_max: u32) -> usize {
-        requests_max as usize * size_of::<Batch>()
-    }
-
-    pub(crate) fn get(&self, key: BatchKey) -> Option<&Batch> {
-        self.entries.get(key.index())
-    }
-
-    pub(crate) fn keys(&self) -> impl Iterator<Item = BatchKey> + use<> {
-        (0..self.entries.len() as u32).map(BatchKey)
-    }
-
     /// Turns a free entry into a queued batch. The caller links it.
     pub(crate) fn occupy(&mut self, key: BatchKey, lane: LaneKey, records: u32, deadline: Micros) {
         let batch = &mut self[key];
@@ -111,7 +74,7 @@ impl Batch {
 }
 
 /// A first-in first-out queue of batches, linked through the table, with removal from the middle.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     head: Option<BatchKey>,
     tail: Option<BatchKey>,
@@ -119,6 +82,14 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    pub(crate) const fn new() -> Self {
+        Self {
+            head: None,
+            tail: None,
+            len: 0,
+        }
+    }
+
     pub(crate) const fn len(&self) -> u32 {
         self.len
     }

@@ -5,14 +5,13 @@
 //! their replies are told apart by number alone.
 
 use alloc::collections::VecDeque;
-use alloc::vec;
-use alloc::vec::Vec;
 
 use ringmain_wire::{CommandCode, Operation, Plane};
 
 use crate::outcome::Answer;
 use crate::request::Request;
 use crate::stage::{Stage, StageEvent};
+use crate::table::Table;
 use crate::{CallKey, Micros};
 
 /// The two kinds of calls.
@@ -56,7 +55,8 @@ pub(crate) struct Call {
     pub(crate) refusals_in_row: u32,
 }
 
-const FREE: Call = Call {
+/// The entry of a key that is not in use.
+pub(crate) const FREE: Call = Call {
     stage: Stage::Free,
     kind: CallKind::Read,
     operation: Operation::NonReplicated,
@@ -65,60 +65,11 @@ const FREE: Call = Call {
     refusals_in_row: 0,
 };
 
-/// Calls of one kind: the one in flight and those that wait.
-#[derive(Debug)]
-struct Line {
-    current: Option<CallKey>,
-    waiting: VecDeque<CallKey>,
-}
-
 /// All calls of a client.
-#[derive(Debug)]
-pub(crate) struct Calls {
-    entries: Vec<Call>,
-    lines: [Line; CallKind::ALL.len()],
-}
-
-impl core::ops::Index<CallKey> for Calls {
-    type Output = Call;
-
-    fn index(&self, key: CallKey) -> &Call {
-        &self.entries[key.index()]
-    }
-}
-
-impl core::ops::IndexMut<CallKey> for Calls {
-    fn index_mut(&mut self, key: CallKey) -> &mut Call {
-        &mut self.entries[key.index()]
-    }
-}
+pub(crate) type Calls = Table<CallKey, Call>;
 
 impl Calls {
-    pub(crate) fn new(calls_max: u32) -> Self {
-        let len = calls_max as usize;
-        Self {
-            entries: vec![FREE; len],
-            lines: CallKind::ALL.map(|_| Line {
-                current: None,
-                waiting: VecDeque::with_capacity(len),
-            }),
-        }
-    }
-
-    /// Bytes of the table and of each kind's queue.
-    pub(crate) const fn bytes(calls_max: u32) -> usize {
-        calls_max as usize * (size_of::<Call>() + CallKind::ALL.len() * size_of::<CallKey>())
-    }
-
-    pub(crate) fn get(&self, key: CallKey) -> Option<&Call> {
-        self.entries.get(key.index())
-    }
-
-    pub(crate) fn keys(&self) -> impl Iterator<Item = CallKey> + use<> {
-        (0..self.entries.len() as u32).map(CallKey)
-    }
-
-    /// Turns a free entry into a waiting call.
+    /// Turns a free entry into a waiting call. The caller puts it in line.
     pub(crate) fn occupy(
         &mut self,
         key: CallKey,
@@ -129,15 +80,15 @@ impl Calls {
     ) {
         let call = &mut self[key];
         call.stage.apply(StageEvent::Submit);
+        let request = Request::new(deadline);
         *call = Call {
             stage: call.stage,
             kind,
             operation,
             code,
-            request: Request::new(deadline),
+            request,
             ..FREE
         };
-        self.lines[kind.index()].waiting.push_back(key);
     }
 
     /// Frees a resolved entry.
@@ -149,6 +100,37 @@ impl Calls {
             ..FREE
         };
     }
+}
+
+/// The order of calls: for each kind the one in flight and those that wait.
+#[derive(Debug)]
+pub(crate) struct CallLines {
+    lines: [Line; CallKind::ALL.len()],
+}
+
+#[derive(Debug)]
+struct Line {
+    /// In flight, or about to be sent again.
+    current: Option<CallKey>,
+    /// Never sent, first come first.
+    waiting: VecDeque<CallKey>,
+}
+
+impl CallLines {
+    pub(crate) fn new(calls_max: u32) -> Self {
+        let line = |_| Line {
+            current: None,
+            waiting: VecDeque::with_capacity(calls_max as usize),
+        };
+        Self {
+            lines: CallKind::ALL.map(line),
+        }
+    }
+
+    /// Bytes of the lines.
+    pub(crate) const fn bytes(calls_max: u32) -> usize {
+        CallKind::ALL.len() * calls_max as usize * size_of::<CallKey>()
+    }
 
     /// The call of a kind that is in flight or about to be sent again.
     pub(crate) const fn current(&self, kind: CallKind) -> Option<CallKey> {
@@ -156,15 +138,20 @@ impl Calls {
     }
 
     /// The call of a kind to transmit now.
-    pub(crate) fn turn(&self, kind: CallKind) -> Option<CallKey> {
+    pub(crate) fn turn(&self, calls: &Calls, kind: CallKind) -> Option<CallKey> {
         let line = &self.lines[kind.index()];
         match line.current {
             Some(key) => {
-                let call = &self[key];
+                let call = &calls[key];
                 (call.stage == Stage::Retry && !call.request.write_in_flight()).then_some(key)
             }
             None => line.waiting.front().copied(),
         }
+    }
+
+    /// Puts a call at the end of its kind's line.
+    pub(crate) fn push(&mut self, kind: CallKind, key: CallKey) {
+        self.lines[kind.index()].waiting.push_back(key);
     }
 
     /// Makes the first waiting call the one in flight.
@@ -175,8 +162,8 @@ impl Calls {
     }
 
     /// Takes a call out of its line, wherever it stands. At most `calls_max` steps.
-    pub(crate) fn leave(&mut self, key: CallKey) {
-        let line = &mut self.lines[self.entries[key.index()].kind.index()];
+    pub(crate) fn leave(&mut self, kind: CallKind, key: CallKey) {
+        let line = &mut self.lines[kind.index()];
         if line.current == Some(key) {
             line.current = None;
         } else {

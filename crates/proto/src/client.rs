@@ -14,10 +14,10 @@ use ringmain_wire::{CommandCode, Operation};
 
 use crate::alarms::{Alarms, Owner};
 use crate::backoff::{Backoff, Rng};
-use crate::batch::Batches;
-use crate::calls::{CallKind, Calls};
+use crate::batch::{self, Batches};
+use crate::calls::{self, CallKind, CallLines, Calls};
 use crate::error::{CallError, Ended, LaneError, SubmitError};
-use crate::lane::{Lanes, Rules};
+use crate::lane::{Lane, Lanes, Rules, Turns};
 use crate::limits::REQUEST_SPAN_MAX;
 use crate::mutation::{Faults, Mutation};
 use crate::numbers::Numbers;
@@ -37,10 +37,12 @@ pub struct Client {
     session: Session,
     numbers: Numbers,
     lanes: Lanes,
+    turns: Turns,
     batches: Batches,
     /// Request numbers of all windows.
     pending: Pending,
     calls: Calls,
+    call_lines: CallLines,
     alarms: Alarms,
     writes: Writes,
     outcomes: VecDeque<Outcome>,
@@ -122,10 +124,12 @@ impl Client {
                 closing: None,
             },
             numbers: Numbers::new(config.request_first),
-            lanes: Lanes::new(config.lanes_max),
-            batches: Batches::new(config.requests_max),
+            lanes: Lanes::new(Lane::new(LaneConfig::default(), false), config.lanes_max),
+            turns: Turns::new(config.lanes_max),
+            batches: Batches::new(batch::FREE, config.requests_max),
             pending: Pending::new(config.requests_max),
-            calls: Calls::new(config.calls_max),
+            calls: Calls::new(calls::FREE, config.calls_max),
+            call_lines: CallLines::new(config.calls_max),
             alarms: Alarms::new(&config),
             writes: Writes::default(),
             outcomes: VecDeque::with_capacity(Self::outcomes_len(&config)),
@@ -141,13 +145,15 @@ impl Client {
     /// Bytes that a client of this configuration allocates, all of them in [`Client::new`].
     #[must_use]
     pub const fn memory_bytes(config: &Config) -> usize {
+        let lanes = Lanes::bytes(config.lanes_max);
+        let turns = Turns::bytes(config.lanes_max);
         let batches = Batches::bytes(config.requests_max);
         let pending = Pending::bytes(config.requests_max);
-        let lanes = Lanes::bytes(config.lanes_max);
         let calls = Calls::bytes(config.calls_max);
+        let call_lines = CallLines::bytes(config.calls_max);
         let alarms = Alarms::bytes(config);
         let outcomes = Self::outcomes_len(config) * size_of::<Outcome>();
-        batches + pending + lanes + calls + alarms + outcomes
+        lanes + turns + batches + pending + calls + call_lines + alarms + outcomes
     }
 
     /// Each key waits at most once for its outcome to be polled.
@@ -161,14 +167,14 @@ impl Client {
     /// [`LaneError`]: key out of range, lane open already, window out of range.
     pub fn open_lane(&mut self, lane: LaneKey, config: LaneConfig) -> Result<(), LaneError> {
         config.validate()?;
-        if lane.0 >= self.lanes.len() {
-            return Err(LaneError::KeyOutOfRange(lane));
+        match self.lanes.get(lane) {
+            None => Err(LaneError::KeyOutOfRange(lane)),
+            Some(open) if open.is_open => Err(LaneError::AlreadyOpen(lane)),
+            Some(_) => {
+                self.lanes[lane] = Lane::new(config, true);
+                Ok(())
+            }
         }
-        if self.lanes[lane].is_open {
-            return Err(LaneError::AlreadyOpen(lane));
-        }
-        self.lanes.open(lane, config);
-        Ok(())
     }
 
     /// Closes a lane whose batches are all resolved, so that its key can be opened again.
@@ -176,7 +182,7 @@ impl Client {
     /// # Errors
     /// [`LaneError`]: lane not open, or batches waiting or in flight.
     pub fn close_lane(&mut self, lane: LaneKey) -> Result<(), LaneError> {
-        match self.lanes.get(lane) {
+        match self.lanes.opened(lane) {
             None => Err(LaneError::NotOpen(lane)),
             Some(open) if !open.is_idle() => Err(LaneError::Busy(lane)),
             Some(_) => {
@@ -203,7 +209,7 @@ impl Client {
         if records == 0 {
             return Err(SubmitError::Empty);
         }
-        if self.lanes.get(lane).is_none() {
+        if self.lanes.opened(lane).is_none() {
             return Err(SubmitError::LaneNotOpen(lane));
         }
         match self.batches.get(key) {
@@ -242,6 +248,7 @@ impl Client {
             Some(_) => {}
         }
         self.calls.occupy(key, kind, operation, code, deadline);
+        self.call_lines.push(kind, key);
         self.alarms.arm(Owner::Call(key), deadline);
         self.unresolved += 1;
         Ok(())
@@ -311,7 +318,7 @@ impl Client {
             && self.refuse_when_ended().is_ok()
             && self
                 .lanes
-                .get(lane)
+                .opened(lane)
                 .is_some_and(|open| open.has_room(&self.batches, self.rules()))
     }
 
@@ -319,7 +326,7 @@ impl Client {
     #[must_use]
     pub fn lane_load(&self, lane: LaneKey) -> (u32, u32) {
         self.lanes
-            .get(lane)
+            .opened(lane)
             .map_or((0, 0), |lane| (lane.queue.len(), lane.window.len().into()))
     }
 

@@ -32,20 +32,28 @@ pub enum Frame {
     Logout,
 }
 
-impl BatchKey {
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
+/// What indexes a [`crate::table::Table`].
+pub(crate) trait Key: Copy {
+    /// The place of the key's entry.
+    fn index(self) -> usize;
+
+    /// The key of a place.
+    fn at(index: u32) -> Self;
 }
 
-impl LaneKey {
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
+/// Makes a key of a newtype of `u32`.
+macro_rules! keys {
+    ($($key:ident)+) => {
+        $(impl Key for $key {
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            fn at(index: u32) -> Self {
+                Self(index)
+            }
+        })+
+    };
 }
 
-impl CallKey {
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+keys! { BatchKey LaneKey CallKey }

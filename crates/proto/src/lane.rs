@@ -9,13 +9,13 @@
 //! outcome. `awaiting + retry + held = window length`.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use crate::batch::{Batches, Queue};
 use crate::config::LaneConfig;
-use crate::limits::{REQUEST_SPAN_MAX, WINDOW_REQUESTS_MAX};
+use crate::limits::WINDOW_REQUESTS_MAX;
 use crate::outcome::Receipt;
 use crate::stage::{Stage, StageEvent};
+use crate::table::Table;
 use crate::{BatchKey, LaneKey};
 
 /// What a lane does with its turn to send.
@@ -108,7 +108,7 @@ impl Window {
     }
 }
 
-/// One lane. `Closed` entries are the free ones of the table.
+/// One lane; the entry of a closed one waits for its key to be opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
     pub(crate) config: LaneConfig,
@@ -124,23 +124,21 @@ pub(crate) struct Lane {
     pub(crate) refusals_in_row: u32,
     /// What a waiting batch was last held back by, so that each wait is counted once.
     pub(crate) held_by: Option<HeldBy>,
-    /// Whether the lane is in the table's turn queue.
-    in_turn_queue: bool,
 }
 
 impl Lane {
-    fn new() -> Self {
+    /// A lane without batches.
+    pub(crate) const fn new(config: LaneConfig, is_open: bool) -> Self {
         Self {
-            config: LaneConfig::default(),
-            is_open: false,
-            queue: Queue::default(),
+            config,
+            is_open,
+            queue: Queue::new(),
             window: Window::new(),
             phase: Phase::Flowing,
             awaiting: 0,
             retry: 0,
             refusals_in_row: 0,
             held_by: None,
-            in_turn_queue: false,
         }
     }
 
@@ -236,87 +234,53 @@ impl Lane {
     }
 }
 
-/// All lanes, and the queue of those that may have something to send.
-#[derive(Debug)]
-pub(crate) struct Lanes {
-    entries: Vec<Lane>,
-    /// Lanes that may have a turn, in round-robin order. Checked again when popped, so a stale entry does no harm.
-    turn_queue: VecDeque<LaneKey>,
-}
-
-impl core::ops::Index<LaneKey> for Lanes {
-    type Output = Lane;
-
-    fn index(&self, key: LaneKey) -> &Lane {
-        &self.entries[key.index()]
-    }
-}
-
-impl core::ops::IndexMut<LaneKey> for Lanes {
-    fn index_mut(&mut self, key: LaneKey) -> &mut Lane {
-        &mut self.entries[key.index()]
-    }
-}
+/// All lanes of a client.
+pub(crate) type Lanes = Table<LaneKey, Lane>;
 
 impl Lanes {
+    /// The lane of a key, `None` when it is not open or out of range.
+    pub(crate) fn opened(&self, key: LaneKey) -> Option<&Lane> {
+        self.get(key).filter(|lane| lane.is_open)
+    }
+}
+
+/// Lanes that may have something to send, in round-robin order. Each is looked at again when its turn comes, so a
+/// stale entry does no harm.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    queue: VecDeque<LaneKey>,
+    is_queued: Table<LaneKey, bool>,
+}
+
+impl Turns {
     pub(crate) fn new(lanes_max: u32) -> Self {
-        let len = lanes_max as usize;
         Self {
-            entries: (0..len).map(|_| Lane::new()).collect(),
-            turn_queue: VecDeque::with_capacity(len),
+            queue: VecDeque::with_capacity(lanes_max as usize),
+            is_queued: Table::new(false, lanes_max),
         }
     }
 
-    /// Bytes of the table and the turn queue.
+    /// Bytes of the queue and the marks.
     pub(crate) const fn bytes(lanes_max: u32) -> usize {
-        lanes_max as usize * (size_of::<Lane>() + size_of::<LaneKey>())
+        lanes_max as usize * (size_of::<LaneKey>() + size_of::<bool>())
     }
 
-    pub(crate) fn get(&self, key: LaneKey) -> Option<&Lane> {
-        self.entries.get(key.index()).filter(|lane| lane.is_open)
-    }
-
-    pub(crate) fn len(&self) -> u32 {
-        self.entries.len() as u32
-    }
-
-    pub(crate) fn keys(&self) -> impl Iterator<Item = LaneKey> + use<> {
-        (0..self.entries.len() as u32).map(LaneKey)
-    }
-
-    /// Opens a closed lane.
-    pub(crate) fn open(&mut self, key: LaneKey, config: LaneConfig) {
-        let in_turn_queue = self[key].in_turn_queue;
-        self[key] = Lane {
-            config,
-            is_open: true,
-            in_turn_queue,
-            ..Lane::new()
-        };
-    }
-
-    /// Queues a lane for its turn, behind the others, once.
-    pub(crate) fn ask_turn(&mut self, key: LaneKey) {
-        if !self[key].in_turn_queue {
-            self[key].in_turn_queue = true;
-            self.turn_queue.push_back(key);
+    /// Queues a lane behind the others, once.
+    pub(crate) fn ask(&mut self, key: LaneKey) {
+        if !core::mem::replace(&mut self.is_queued[key], true) {
+            self.queue.push_back(key);
         }
     }
 
-    /// The next lane that asked for a turn.
-    pub(crate) fn next_turn(&mut self) -> Option<LaneKey> {
-        let key = self.turn_queue.pop_front()?;
-        self[key].in_turn_queue = false;
+    /// The next lane that asked.
+    pub(crate) fn next(&mut self) -> Option<LaneKey> {
+        let key = self.queue.pop_front()?;
+        self.is_queued[key] = false;
         Some(key)
     }
 
     /// Whether the lane waits for its turn.
-    pub(crate) fn asked_turn(&self, key: LaneKey) -> bool {
-        self[key].in_turn_queue
+    pub(crate) fn is_asked(&self, key: LaneKey) -> bool {
+        self.is_queued[key]
     }
 }
-
-const _: () = assert!(
-    REQUEST_SPAN_MAX >= WINDOW_REQUESTS_MAX as u64,
-    "a lane alone on its connection never hits W1"
-);

@@ -117,6 +117,7 @@ mod session;
 mod snapshot;
 mod stage;
 mod stats;
+mod table;
 mod time;
 mod timers;
 

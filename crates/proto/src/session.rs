@@ -92,6 +92,19 @@ impl SessionState {
         matches!(self, Self::Recycling | Self::Ending | Self::Failing)
     }
 
+    /// Whether there is a connection, or one in the making, that may be followed by another.
+    const fn has_connection_in_use(self) -> bool {
+        matches!(
+            self,
+            Self::Connecting
+                | Self::Connected
+                | Self::LoggingIn
+                | Self::Active
+                | Self::LoggingOut
+                | Self::Recycling
+        )
+    }
+
     /// The table: where `event` leads from here.
     ///
     /// # Errors
@@ -116,25 +129,9 @@ impl SessionState {
             (E::Disconnected, S::LoggingOut | S::Ending) => S::Closed,
             (E::Disconnected, S::Failing) => S::Failed,
             (E::Shut, S::Disconnected) => S::Closed,
-            (
-                E::Shut,
-                S::Connecting
-                | S::Connected
-                | S::LoggingIn
-                | S::Active
-                | S::LoggingOut
-                | S::Recycling,
-            ) => S::Ending,
+            (E::Shut, state) if state.has_connection_in_use() => S::Ending,
             (E::Fail, S::Disconnected) => S::Failed,
-            (
-                E::Fail,
-                S::Connecting
-                | S::Connected
-                | S::LoggingIn
-                | S::Active
-                | S::LoggingOut
-                | S::Recycling,
-            ) => S::Failing,
+            (E::Fail, state) if state.has_connection_in_use() => S::Failing,
             _ => return Err(IllegalEvent { state: self, event }),
         })
     }

@@ -104,7 +104,7 @@ impl Client {
     fn blamed_call(&self) -> Option<CallKey> {
         let mut kinds = CallKind::ALL.into_iter();
         kinds.find_map(|kind| {
-            self.calls
+            self.call_lines
                 .current(kind)
                 .filter(|&key| self.calls[key].stage == Stage::Awaiting)
         })
@@ -142,7 +142,7 @@ impl Client {
             }
         }
         for lane in self.lanes.keys() {
-            if self.lanes.get(lane).is_some() {
+            if self.lanes[lane].is_open {
                 self.lane_moved(lane);
             }
         }
@@ -163,7 +163,7 @@ impl Client {
                 );
             }
         }
-        if let Some(key) = self.calls.current(CallKind::Metadata) {
+        if let Some(key) = self.call_lines.current(CallKind::Metadata) {
             let request = self.calls[key].request;
             if self.calls[key].stage.is_undecided() && !request.is_certainly_not_stored() {
                 self.decide_call(
@@ -251,7 +251,7 @@ impl Client {
 
     fn lose_connection_batches(&mut self, now: Micros) {
         for lane in self.lanes.keys() {
-            if self.lanes.get(lane).is_some() {
+            if self.lanes[lane].is_open {
                 self.lanes[lane].phase = Phase::Flowing;
                 self.alarms.cancel(Owner::Lane(lane));
             }

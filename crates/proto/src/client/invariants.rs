@@ -147,7 +147,7 @@ impl Client {
                 Turn::Retry(_) | Turn::New(_)
             );
         assert!(
-            !can_send || self.lanes.asked_turn(key),
+            !can_send || self.turns.is_asked(key),
             "a lane that can send asked for its turn"
         );
         if self.faults.is_none() {

@@ -174,20 +174,16 @@ impl Client {
 
     /// Refused for good, but other transmissions are still unanswered: wait as long as for a silent request.
     fn await_others(&mut self, now: Micros, key: BatchKey) {
-        let lane = self.batches[key].lane;
-        let at = self.batches[key]
-            .request
-            .deadline
-            .min(now.after(self.config.request_timeout_us));
+        let (lane, deadline) = (self.batches[key].lane, self.batches[key].request.deadline);
         self.lanes[lane].step(&mut self.batches, key, StageEvent::AwaitOthers);
-        self.alarms.arm(Owner::Batch(key), at);
+        self.arm_patience(now, Owner::Batch(key), deadline);
     }
 
     fn match_call(&mut self, now: Micros, operation: Operation, reply: &Reply) -> ReplyMatch {
         let Some(kind) = CallKind::of(operation) else {
             return ReplyMatch::Foreign;
         };
-        let current = self.calls.current(kind).filter(|&key| {
+        let current = self.call_lines.current(kind).filter(|&key| {
             let call = &self.calls[key];
             call.operation == operation
                 && call.request.number == reply.request
@@ -223,12 +219,10 @@ impl Client {
                 },
             ),
             Judgement::Wait(_) => {
-                let at = self.calls[key]
-                    .request
-                    .deadline
-                    .min(now.after(self.config.request_timeout_us));
-                self.calls[key].stage.apply(StageEvent::AwaitOthers);
-                self.alarms.arm(Owner::Call(key), at);
+                let call = &mut self.calls[key];
+                call.stage.apply(StageEvent::AwaitOthers);
+                let deadline = call.request.deadline;
+                self.arm_patience(now, Owner::Call(key), deadline);
             }
             Judgement::Refused(_) => self.pause_call(now, key),
             Judgement::SessionLost => {

@@ -81,7 +81,7 @@ impl Client {
         let Stage::Held(answer) = self.calls[key].stage else {
             unreachable!("only decided calls are released");
         };
-        self.calls.leave(key);
+        self.call_lines.leave(self.calls[key].kind, key);
         self.calls[key].stage.apply(StageEvent::Release);
         self.unresolved -= 1;
         self.outcomes.push_back(Outcome::Call { key, answer });
@@ -180,7 +180,7 @@ impl Client {
         let rules = self.rules();
         let lane = &mut self.lanes[key];
         let held_by = match lane.turn(&self.batches, rules) {
-            Turn::Retry(_) | Turn::New(_) => return self.lanes.ask_turn(key),
+            Turn::Retry(_) | Turn::New(_) => return self.turns.ask(key),
             Turn::WindowFull => Some(HeldBy::Window),
             Turn::SpanFull => Some(HeldBy::Span),
             Turn::Nothing => None,

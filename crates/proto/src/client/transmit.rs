@@ -81,13 +81,7 @@ impl Client {
         let batch = &self.batches[key];
         match batch.stage {
             Stage::Held(_) => self.release_batch(now, key),
-            Stage::Awaiting => {
-                let at = batch
-                    .request
-                    .deadline
-                    .min(now.after(self.config.request_timeout_us));
-                self.alarms.arm(Owner::Batch(key), at);
-            }
+            Stage::Awaiting => self.arm_patience(now, Owner::Batch(key), batch.request.deadline),
             _ => self.settle_lane(now, batch.lane),
         }
     }
@@ -96,15 +90,15 @@ impl Client {
         let call = &self.calls[key];
         match call.stage {
             Stage::Held(_) => self.release_call(key),
-            Stage::Awaiting => {
-                let at = call
-                    .request
-                    .deadline
-                    .min(now.after(self.config.request_timeout_us));
-                self.alarms.arm(Owner::Call(key), at);
-            }
+            Stage::Awaiting => self.arm_patience(now, Owner::Call(key), call.request.deadline),
             _ => {}
         }
+    }
+
+    /// Silence ends with the request timeout, or with the deadline if that is earlier.
+    pub(super) fn arm_patience(&mut self, now: Micros, owner: Owner, deadline: Micros) {
+        let patience_ends = now.after(self.config.request_timeout_us);
+        self.alarms.arm(owner, deadline.min(patience_ends));
     }
 
     fn transmit_login(&mut self, now: Micros) -> Transmit {
@@ -122,14 +116,14 @@ impl Client {
                 return Some(transmit);
             }
         }
-        while let Some(lane) = self.lanes.next_turn() {
+        while let Some(lane) = self.turns.next() {
             if let Some(transmit) = self.transmit_lane(now, lane) {
                 return Some(transmit);
             }
         }
         if self.session.heartbeat == Heartbeat::Due
             && !self.writes.ping
-            && self.calls.current(CallKind::Read).is_none()
+            && self.call_lines.current(CallKind::Read).is_none()
         {
             return Some(self.transmit_ping(now));
         }
@@ -141,7 +135,7 @@ impl Client {
 
     fn transmit_call(&mut self, now: Micros, kind: CallKind) -> Option<Transmit> {
         loop {
-            let key = self.calls.turn(kind)?;
+            let key = self.call_lines.turn(&self.calls, kind)?;
             if self.calls[key].request.deadline <= now {
                 self.give_up_call(key, NotSent::Deadline);
                 continue;
@@ -150,8 +144,8 @@ impl Client {
                 self.give_up_call(key, NotSent::NumbersExhausted);
                 continue;
             }
-            if self.calls.current(kind).is_none() {
-                self.calls.promote(kind);
+            if self.call_lines.current(kind).is_none() {
+                self.call_lines.promote(kind);
             }
             let session = self.session.epoch;
             let call = &mut self.calls[key];
