@@ -1,0 +1,181 @@
+//! The oracle's view of lanes: the laws of the window as seen on the wire, and order as seen in the logs.
+
+use super::{BatchRecord, Kind, Oracle, Placement, is_stored};
+use crate::broker::LogId;
+use std::collections::BTreeMap;
+
+/// The widest span of open numbers of a lane (law W1).
+const SPAN_MAX: u64 = 127;
+
+/// A lane of a client.
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// Topic and partition.
+    pub(super) partition: (u32, u32),
+    /// Batches accepted for it.
+    pub(super) submitted: u32,
+    /// Numbers sent and not answered, with their batches.
+    pub(super) open: BTreeMap<u64, u32>,
+}
+
+impl Lane {
+    pub(super) const fn new(partition: (u32, u32)) -> Self {
+        Self {
+            partition,
+            submitted: 0,
+            open: BTreeMap::new(),
+        }
+    }
+}
+
+impl Oracle {
+    /// A client handed a batch to a connection under this number.
+    pub(crate) fn sent(&mut self, conn: usize, batch: u32, request: u64) {
+        let record = &mut self.batches[batch as usize];
+        let (client, lane, before) = (record.client, record.lane, record.request);
+        let answered = record.receipt.is_some();
+        record.request.get_or_insert(request);
+        let resumed = record.sent_on == Some(conn);
+        record.sent_on = Some(conn);
+        if answered {
+            self.law(|| format!("batch {batch} was answered and is sent again"));
+        }
+        match before {
+            Some(number) if number != request => {
+                self.law(|| {
+                    format!("batch {batch} had number {number} and is sent again as {request} (W3)")
+                });
+            }
+            Some(_) => {}
+            None => self.number_taken(client, request),
+        }
+        let open = &mut self.clients[client].lanes[lane].open;
+        open.insert(request, batch);
+        if !resumed {
+            self.judge_resumption(client, lane, conn, request);
+        }
+        self.judge_window(client, lane, request);
+    }
+
+    /// A number was used for the first time by an operation that advances the counter.
+    pub(super) fn number_taken(&mut self, client: usize, request: u64) {
+        let last = self.clients[client].request_last;
+        self.clients[client].request_last = last.max(request);
+        if request <= last {
+            self.law(|| format!("client {client} used number {request} after {last} (W4)"));
+        }
+    }
+
+    /// Everything older must have been sent on this connection before.
+    fn judge_resumption(&mut self, client: usize, lane: usize, conn: usize, request: u64) {
+        let open = &self.clients[client].lanes[lane].open;
+        let skipped = open
+            .range(..request)
+            .find(|&(_, &batch)| self.batches[batch as usize].sent_on != Some(conn))
+            .map(|(&older, _)| older);
+        if let Some(older) = skipped {
+            self.law(|| {
+                format!("client {client} sends {request} on connection {conn} before {older} (W5)")
+            });
+        }
+    }
+
+    fn judge_window(&mut self, client: usize, lane: usize, request: u64) {
+        let record = &self.clients[client];
+        let open = &record.lanes[lane].open;
+        let (count, window) = (open.len(), record.window);
+        let oldest = open.keys().next().copied().unwrap_or(request);
+        if request.saturating_sub(oldest) > SPAN_MAX {
+            self.law(|| format!("client {client} sends {request} while {oldest} is open (W1)"));
+        }
+        if count > window {
+            self.law(|| {
+                format!("client {client} has {count} requests open on a window of {window} (W2)")
+            });
+        }
+    }
+
+    fn law(&mut self, detail: impl FnOnce() -> String) {
+        if self.laws {
+            self.blame(Kind::LawBroken, detail);
+        }
+    }
+
+    /// Compares what was overtaken with what each client counted.
+    pub(super) fn judge_order(&mut self, counted: &[u64]) {
+        let mut overtaken = vec![0u64; self.clients.len()];
+        let mut example = vec![None; self.clients.len()];
+        let confirmed = self.confirmed();
+        for lane in confirmed.chunk_by(|one, next| one.lane() == next.lane()) {
+            let mut newest = 0;
+            for batch in lane {
+                if batch.order < newest {
+                    overtaken[batch.client] += 1;
+                    example[batch.client].get_or_insert(*batch);
+                }
+                newest = newest.max(batch.order);
+            }
+        }
+        for (client, &actual) in overtaken.iter().enumerate() {
+            let strict = self.clients[client].strict;
+            let allowed = if strict { 0 } else { counted[client] };
+            let example = example[client];
+            if actual > allowed {
+                self.blame(Kind::OrderBroken, || {
+                    format!(
+                        "{actual} batches were overtaken, {allowed} are allowed; one is {example:?}"
+                    )
+                });
+            }
+        }
+    }
+
+    /// The confirmed batches in the order of the logs, lane by lane. Without those that may rightly be stored twice:
+    /// of them nobody can say which copy was confirmed.
+    fn confirmed(&self) -> Vec<Confirmed> {
+        let mut confirmed = Vec::new();
+        for (batch, record) in self.batches.iter().enumerate() {
+            let stored = record.receipt.is_some_and(|receipt| is_stored(&receipt));
+            let first = record.placements.first().filter(|_| stored);
+            let Some(&Placement { log, base_offset }) = first else {
+                continue;
+            };
+            if !record.uncovered.contains(&log) {
+                let BatchRecord {
+                    client,
+                    lane,
+                    order,
+                    ..
+                } = *record;
+                confirmed.push(Confirmed {
+                    client,
+                    lane,
+                    log,
+                    base_offset,
+                    order,
+                    batch,
+                });
+            }
+        }
+        confirmed.sort_unstable();
+        confirmed
+    }
+}
+
+/// A confirmed batch, ordered by lane, log and offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Confirmed {
+    client: usize,
+    lane: usize,
+    log: LogId,
+    base_offset: u64,
+    /// Its place among the batches of its lane.
+    order: u32,
+    batch: usize,
+}
+
+impl Confirmed {
+    const fn lane(&self) -> (usize, usize, LogId) {
+        (self.client, self.lane, self.log)
+    }
+}

@@ -1,0 +1,550 @@
+//! The oracle: knows what the applications asked for, what the server stored and what the clients answered, and
+//! finds the first thing that cannot all be true.
+//!
+//! Role: judges. Does not: know how the client under test works, nor share a line of code with it.
+//!
+//! # What it checks
+//!
+//! * Truth: every accepted batch and call gets one answer. `Stored` means in the log, at that offset, on that
+//!   partition; `StoredOffsetUnknown` means in the log; `Rejected` and `NotSent` mean in no log, at any time, stale
+//!   copies included. Within one life of a partition a batch is stored once, unless the server was made to forget
+//!   the client's duplicate window while a copy could be under way. Nothing that a client still counts on is
+//!   answered with success by the duplicate window without being stored ("swallowed").
+//! * Order: of the confirmed batches of a lane, those stored after a later one are at most as many as the client
+//!   counted, and none in strict order.
+//! * Memory: a batch's memory is not given back while a write of it is in flight, and bytes arrive as submitted.
+//! * Reasons: `Unknown` needs a deadline that is over, a loss that the client can have noticed, or a refusal with a
+//!   copy unaccounted for; `NotSent` and `Rejected` need theirs. A run without faults stores everything with offsets.
+//! * Time: nothing is answered late: when a deadline is over, only a write in flight may hold the answer back. Once
+//!   faults stop, everything is answered, and what is sent then is stored.
+//! * Laws, if asked for: numbers rise and are never used twice, a retry keeps its number, the span of a lane's open
+//!   numbers is at most 127, its count at most the window, and a new connection begins with the open requests in
+//!   order. These look at the wire instead of at the outcome, so a breach shows before it does harm.
+//!
+//! # What it does not check
+//!
+//! * That `Report` never sends again after a loss that the client noticed, beyond duplicates within one log.
+//! * That a refusal drains a window before the refused are sent again (W7), except by the order that results.
+//! * That pauses between retries grow, and that jitter is even.
+//! * That `StoredOffsetUnknown` is given only for want of an offset.
+//! * Order between batches answered `Unknown` and others, and order across lanes.
+
+mod calls;
+mod lanes;
+mod violation;
+
+pub use violation::{Kind, Violation};
+
+use crate::broker::{LogEntry, LogId};
+use calls::CallRecord;
+use lanes::Lane;
+use ringmain_proto::{Account, NotSent, Receipt};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A copy of a batch in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Placement {
+    log: LogId,
+    base_offset: u64,
+}
+
+/// What is known about a batch.
+#[derive(Clone, Debug)]
+struct BatchRecord {
+    client: usize,
+    lane: usize,
+    /// Its place among the batches of its lane.
+    order: u32,
+    records: u32,
+    /// On the client's clock; `None` for never.
+    deadline_us: Option<u64>,
+    request: Option<u64>,
+    /// The connection that it was sent on last.
+    sent_on: Option<usize>,
+    receipt: Option<Receipt>,
+    placements: Vec<Placement>,
+    refused: bool,
+    /// Logs on which the server forgot the client's window while a copy could be under way.
+    uncovered: Vec<LogId>,
+    /// Must end as `Stored`: it was submitted after faults stopped.
+    probe: bool,
+    /// Submitted before the last loss that its client can have noticed.
+    unsettled: bool,
+}
+
+/// What is known about a client.
+#[derive(Debug, Default)]
+struct ClientRecord {
+    identity: u128,
+    strict: bool,
+    window: usize,
+    lanes: Vec<Lane>,
+    /// Deadlines of the open batches and calls, on the client's clock.
+    deadlines: BTreeSet<(u64, u32)>,
+    open: BTreeSet<u32>,
+    /// The highest number seen of an operation that advances the counter.
+    request_last: u64,
+    account: Account,
+    /// The server evicted it for good.
+    may_fail: bool,
+    failed: bool,
+    purged: bool,
+    /// Its session was forgotten and it has no new one.
+    forgotten: bool,
+}
+
+/// Judges a run.
+pub(crate) struct Oracle {
+    laws: bool,
+    clients: Vec<ClientRecord>,
+    batches: Vec<BatchRecord>,
+    calls: BTreeMap<u64, CallRecord>,
+    applied: BTreeMap<u64, u32>,
+    first: Option<Violation>,
+    /// Answers of the duplicate window for what was given up before: harmless, and proof that the case was met.
+    swallowed_after_give_up: u64,
+}
+
+impl Oracle {
+    pub(crate) fn new(laws: bool) -> Self {
+        Self {
+            laws,
+            clients: Vec::new(),
+            batches: Vec::new(),
+            calls: BTreeMap::new(),
+            applied: BTreeMap::new(),
+            first: None,
+            swallowed_after_give_up: 0,
+        }
+    }
+
+    /// Registers a client; clients are numbered in this order.
+    pub(crate) fn add_client(
+        &mut self,
+        identity: u128,
+        strict: bool,
+        window: u8,
+        lanes: &[(u32, u32)],
+    ) {
+        let lanes = lanes
+            .iter()
+            .map(|&partition| Lane::new(partition))
+            .collect();
+        let window = if strict { 1 } else { usize::from(window) };
+        self.clients.push(ClientRecord {
+            identity,
+            strict,
+            window,
+            lanes,
+            ..ClientRecord::default()
+        });
+    }
+
+    /// The first violation found.
+    pub(crate) const fn violation(&self) -> Option<&Violation> {
+        self.first.as_ref()
+    }
+
+    /// Notes a violation; the first one counts.
+    pub(crate) fn blame(&mut self, kind: Kind, detail: impl FnOnce() -> String) {
+        if self.first.is_none() {
+            self.first = Some(Violation {
+                kind,
+                detail: detail(),
+            });
+        }
+    }
+
+    /// How often the window answered for something that was given up before.
+    pub(crate) const fn swallowed_after_give_up(&self) -> u64 {
+        self.swallowed_after_give_up
+    }
+
+    /// A batch was accepted by a client. Returns its number over the whole run.
+    pub(crate) fn submitted(
+        &mut self,
+        client: usize,
+        lane: usize,
+        records: u32,
+        deadline_us: Option<u64>,
+        probe: bool,
+    ) -> u32 {
+        let batch = self.batches.len() as u32;
+        let record = &mut self.clients[client];
+        let (order, unsettled) = (record.lanes[lane].submitted, record.forgotten);
+        record.lanes[lane].submitted += 1;
+        record.open.insert(batch);
+        record.account.accepted += u64::from(records);
+        record.account.in_flight += u64::from(records);
+        if let Some(deadline_us) = deadline_us {
+            record.deadlines.insert((deadline_us, batch));
+        }
+        self.batches.push(BatchRecord {
+            client,
+            lane,
+            order,
+            records,
+            deadline_us,
+            request: None,
+            sent_on: None,
+            receipt: None,
+            placements: Vec::new(),
+            refused: false,
+            uncovered: Vec::new(),
+            probe,
+            unsettled,
+        });
+        batch
+    }
+
+    /// The number the next accepted batch will have.
+    pub(crate) fn batch_next(&self) -> u32 {
+        self.batches.len() as u32
+    }
+
+    /// A client answered for a batch.
+    pub(crate) fn resolved(&mut self, now_us: u64, batch: u32, receipt: Receipt, writing: bool) {
+        let record = &mut self.batches[batch as usize];
+        if record.receipt.is_some() {
+            return self.blame(Kind::ReceiptTwice, || {
+                format!("batch {batch} was answered again: {receipt:?}")
+            });
+        }
+        record.receipt = Some(receipt);
+        let record = record.clone();
+        let client = &mut self.clients[record.client];
+        client.open.remove(&batch);
+        if let Some(deadline_us) = record.deadline_us {
+            client.deadlines.remove(&(deadline_us, batch));
+        }
+        if let Some(request) = record.request {
+            client.lanes[record.lane].open.remove(&request);
+        }
+        settle(&mut client.account, record.records, receipt);
+        if writing {
+            self.blame(Kind::FreedWhileWriting, || {
+                format!("batch {batch} is free, and a write of it is in flight")
+            });
+        }
+        self.judge_truth(batch, &record, receipt);
+        self.judge_reason(now_us, batch, &record, receipt);
+    }
+
+    fn judge_truth(&mut self, batch: u32, record: &BatchRecord, receipt: Receipt) {
+        match receipt {
+            Receipt::Stored {
+                partition_id,
+                base_offset,
+            } => {
+                let (_, partition) = self.clients[record.client].lanes[record.lane].partition;
+                let there = record
+                    .placements
+                    .iter()
+                    .any(|placement| placement.base_offset == base_offset);
+                if partition_id != partition || !there {
+                    self.blame(Kind::StoredWrong, || {
+                        format!("batch {batch} on partition {partition}: {receipt:?}, but it is at {:?}", record.placements)
+                    });
+                }
+            }
+            Receipt::StoredOffsetUnknown if record.placements.is_empty() => {
+                self.blame(Kind::StoredWrong, || {
+                    format!("batch {batch}: {receipt:?}, but it is in no log")
+                });
+            }
+            Receipt::Rejected { .. } | Receipt::NotSent { .. } => self.judge_absence(batch),
+            Receipt::StoredOffsetUnknown | Receipt::Unknown { .. } => {}
+        }
+        if record.probe && !is_stored(&receipt) && !self.clients[record.client].failed {
+            self.blame(Kind::NotLive, || {
+                format!("batch {batch} was sent after faults stopped, and ended as {receipt:?}")
+            });
+        }
+    }
+
+    /// A batch that was answered `Rejected` or `NotSent` must be in no log.
+    fn judge_absence(&mut self, batch: u32) {
+        let record = &self.batches[batch as usize];
+        let absent = matches!(
+            record.receipt,
+            Some(Receipt::Rejected { .. } | Receipt::NotSent { .. })
+        );
+        if absent && !record.placements.is_empty() {
+            let (receipt, placements) = (record.receipt, record.placements.clone());
+            self.blame(Kind::StoredAfterAll, || {
+                format!("batch {batch}: {receipt:?}, but it is at {placements:?}")
+            });
+        }
+    }
+
+    fn judge_reason(&mut self, now_us: u64, batch: u32, record: &BatchRecord, receipt: Receipt) {
+        let client = &self.clients[record.client];
+        let overdue = record
+            .deadline_us
+            .is_some_and(|deadline_us| deadline_us <= now_us);
+        let sound = match receipt {
+            Receipt::Stored { .. } | Receipt::StoredOffsetUnknown => true,
+            Receipt::Rejected { .. } => record.refused,
+            Receipt::NotSent {
+                reason: NotSent::Deadline | NotSent::Refused,
+            } => overdue,
+            Receipt::NotSent {
+                reason: NotSent::Purged,
+            } => client.purged,
+            Receipt::NotSent {
+                reason: NotSent::Failed(_),
+            } => client.failed,
+            Receipt::NotSent {
+                reason: NotSent::NumbersExhausted,
+            } => false,
+            Receipt::Unknown { request } => {
+                let told = record.request == Some(request);
+                told && (overdue
+                    || client.failed
+                    || client.purged
+                    || record.refused
+                    || record.unsettled)
+            }
+        };
+        if !sound {
+            self.blame(Kind::NoReason, || {
+                format!("batch {batch}: {receipt:?} at {now_us} for no reason: {record:?}")
+            });
+        }
+    }
+
+    /// A client ended for good; from here on its answers may be `Failed`.
+    pub(crate) fn failed(&mut self, client: usize) {
+        self.clients[client].failed = true;
+        if !self.clients[client].may_fail {
+            self.blame(Kind::NoReason, || {
+                format!("client {client} failed, and nobody evicted it for good")
+            });
+        }
+    }
+
+    /// The server evicted a client for good.
+    pub(crate) fn evicted_for_good(&mut self, identity: u128) {
+        for client in self
+            .clients
+            .iter_mut()
+            .filter(|client| client.identity == identity)
+        {
+            client.may_fail = true;
+        }
+    }
+
+    /// A client was purged.
+    pub(crate) fn purged(&mut self, client: usize) {
+        self.clients[client].purged = true;
+    }
+
+    /// The server may have forgotten what it knew about all clients, or about one, and the client can notice.
+    pub(crate) fn coverage_lost(&mut self, identity: Option<u128>) {
+        for client in &mut self.clients {
+            if identity.is_some_and(|identity| identity != client.identity) {
+                continue;
+            }
+            client.forgotten = true;
+            for &batch in &client.open {
+                self.batches[batch as usize].unsettled = true;
+            }
+        }
+        for call in self.calls.values_mut() {
+            if identity.is_none_or(|identity| identity == self.clients[call.client].identity) {
+                call.uncovered = true;
+            }
+        }
+    }
+
+    /// A client has a new session.
+    pub(crate) fn registered(&mut self, identity: u128) {
+        for client in self
+            .clients
+            .iter_mut()
+            .filter(|client| client.identity == identity)
+        {
+            client.forgotten = false;
+        }
+    }
+
+    /// The server forgot the duplicate window of a client on the partition of a log.
+    pub(crate) fn window_forgotten(&mut self, identity: u128, log: LogId) {
+        for record in &mut self.batches {
+            if self.clients[record.client].identity == identity && record.request.is_some() {
+                record.uncovered.push(log);
+            }
+        }
+    }
+
+    /// The server stored a batch.
+    pub(crate) fn stored(&mut self, batch: u32, log: LogId, base_offset: u64) {
+        let Some(record) = self.batches.get_mut(batch as usize) else {
+            return self.blame(Kind::Corrupt, || {
+                format!("the log holds batch {batch}, which nobody sent")
+            });
+        };
+        let again = record
+            .placements
+            .iter()
+            .any(|placement| placement.log == log);
+        let covered = !record.uncovered.contains(&log);
+        record.placements.push(Placement { log, base_offset });
+        if again && covered {
+            let placements = record.placements.clone();
+            self.blame(Kind::StoredTwice, || {
+                format!("batch {batch} is stored twice: {placements:?}")
+            });
+        }
+        self.judge_absence(batch);
+    }
+
+    /// The duplicate window answered success for a batch without looking.
+    pub(crate) fn below_window(&mut self, batch: u32, log: LogId) {
+        let record = &self.batches[batch as usize];
+        if record
+            .placements
+            .iter()
+            .any(|placement| placement.log == log)
+        {
+            return;
+        }
+        if record.receipt.is_some() {
+            self.swallowed_after_give_up += 1;
+            return;
+        }
+        let request = record.request;
+        self.blame(Kind::Swallowed, || {
+            format!("batch {batch}, request {request:?}, is below the window of {log:?} and was never stored")
+        });
+    }
+
+    /// The server refused a batch for good.
+    pub(crate) fn refused(&mut self, batch: u32) {
+        self.batches[batch as usize].refused = true;
+    }
+
+    /// After a client was drained: nothing overdue may be open, unless a write holds it.
+    pub(crate) fn check_overdue(
+        &mut self,
+        client: usize,
+        now_us: u64,
+        writing: impl Fn(u32) -> bool,
+    ) {
+        let late = self.clients[client]
+            .deadlines
+            .iter()
+            .take_while(|(deadline_us, _)| *deadline_us <= now_us)
+            .find(|&&(_, batch)| !writing(batch))
+            .copied();
+        if let Some((deadline_us, batch)) = late {
+            self.blame(Kind::Late, || {
+                format!("batch {batch} had until {deadline_us}, it is {now_us}, and no answer")
+            });
+        }
+    }
+
+    /// The client's account must be what its answers add up to.
+    pub(crate) fn check_account(&mut self, client: usize, account: Account) {
+        let expected = self.clients[client].account;
+        if account != expected {
+            self.blame(Kind::AccountWrong, || {
+                format!("client {client} says {account:?}, answers say {expected:?}")
+            });
+        }
+    }
+
+    /// What became of the records of all clients.
+    pub(crate) fn account(&self) -> Account {
+        let mut sum = Account::default();
+        for Account {
+            accepted,
+            stored,
+            stored_offset_unknown,
+            rejected,
+            not_sent,
+            unknown,
+            in_flight,
+        } in self.clients.iter().map(|client| client.account)
+        {
+            sum.accepted += accepted;
+            sum.stored += stored;
+            sum.stored_offset_unknown += stored_offset_unknown;
+            sum.rejected += rejected;
+            sum.not_sent += not_sent;
+            sum.unknown += unknown;
+            sum.in_flight += in_flight;
+        }
+        sum
+    }
+
+    /// The last judgement, when nothing can happen any more. `overtaken` is what each client counted.
+    pub(crate) fn close<'a>(
+        &mut self,
+        overtaken: &[u64],
+        logs: impl Iterator<Item = (LogId, &'a [LogEntry])>,
+        faultless: bool,
+    ) {
+        for batch in 0..self.batches.len() as u32 {
+            let record = &self.batches[batch as usize];
+            let receipt = record.receipt;
+            if receipt.is_none() {
+                self.blame(Kind::ReceiptMissing, || {
+                    format!("batch {batch} was never answered")
+                });
+            } else if faultless && !matches!(receipt, Some(Receipt::Stored { .. })) {
+                self.blame(Kind::NoReason, || {
+                    format!("batch {batch} ended as {receipt:?} in a run without faults")
+                });
+            }
+        }
+        self.audit_logs(logs);
+        self.judge_order(overtaken);
+        self.judge_calls();
+    }
+
+    /// The logs hold what the commits announced, without gaps.
+    fn audit_logs<'a>(&mut self, logs: impl Iterator<Item = (LogId, &'a [LogEntry])>) {
+        for (log, entries) in logs {
+            let mut next = 0;
+            for entry in entries {
+                let announced = entry.batch.is_none_or(|batch| {
+                    let placement = Placement {
+                        log,
+                        base_offset: entry.base_offset,
+                    };
+                    let record = &self.batches[batch as usize];
+                    record.records == entry.records && record.placements.contains(&placement)
+                });
+                if entry.base_offset != next || !announced {
+                    self.blame(Kind::Corrupt, || {
+                        format!("{log:?} holds {entry:?}, where offset {next} is due")
+                    });
+                }
+                next = entry.base_offset + u64::from(entry.records);
+            }
+        }
+    }
+}
+
+/// Whether a receipt says that the batch is in the log.
+const fn is_stored(receipt: &Receipt) -> bool {
+    matches!(
+        receipt,
+        Receipt::Stored { .. } | Receipt::StoredOffsetUnknown
+    )
+}
+
+/// Moves the records of a batch to where its receipt puts them.
+fn settle(account: &mut Account, records: u32, receipt: Receipt) {
+    let records = u64::from(records);
+    account.in_flight -= records;
+    let total = match receipt {
+        Receipt::Stored { .. } => &mut account.stored,
+        Receipt::StoredOffsetUnknown => &mut account.stored_offset_unknown,
+        Receipt::Rejected { .. } => &mut account.rejected,
+        Receipt::NotSent { .. } => &mut account.not_sent,
+        Receipt::Unknown { .. } => &mut account.unknown,
+    };
+    *total += records;
+}
