@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use ringmain::transport::CarriedBy;
-use ringmain::{CloseReport, Engine, Partitioning, Producer, SendError};
+use ringmain::{CloseReport, Engine, Partitioning, Producer, SendError, limits};
 
 use crate::args::BenchArgs;
 use crate::exit::Failure;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
         }
     }
     match bench.latency.lost() {
-        Some(first) => Err(Failure::not_all_stored(&account, first)),
+        Some(first) => Err(Failure::not_all_stored(&engine, &server.shown(), first)),
         None if interrupt.raised() => Err(Failure::Interrupted),
         None => Ok(()),
     }
@@ -118,7 +118,7 @@ fn engine(args: &BenchArgs, server: &Server) -> Result<Engine, Failure> {
         .shards(args.shards)
         .connections(args.connections.unwrap_or(args.shards))
         .memory_bytes_max(args.memory_bytes)
-        .slot_bytes(args.batch_bytes)
+        .slot_bytes(args.batch_bytes.next_multiple_of(limits::SLOT_BYTES_MIN))
         .build()
         .map_err(|error| Failure::from_build(error, &server.shown()))
 }

@@ -34,7 +34,7 @@ pub(crate) fn run(args: BrokerArgs) -> Result<(), Failure> {
         .script(script)
         .sink(args.sink)
         .start()
-        .map_err(Failure::Broker)?;
+        .map_err(Failure::from_start)?;
     say::result(format_args!("{}", broker.addr()))?;
     say::note(format_args!(
         "broker in memory, for tests and first runs: iggy://iggy:iggy@{}; Ctrl-C ends it and forgets all records",

@@ -39,6 +39,7 @@ pub(crate) fn run(args: DumpArgs) -> Result<(), Failure> {
         .ok_or_else(|| Failure::TopicMissing {
             stream: args.stream.clone(),
             topic: args.topic.clone(),
+            remedy: "give the names of one that does",
         })?;
     let count = topic.partitions_count;
     let partitions = match args.partition {

@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use ringmain::server_url::ServerUrlError;
-use ringmain::{Account, BuildError, CallError, Outcome, SendError};
+use ringmain::{Account, BuildError, CallError, Engine, Outcome, SendError};
 use ringmain_broker::{ScriptError, StartError};
 
 /// The exit codes of every command, documented in README.md.
@@ -50,8 +50,21 @@ pub(crate) enum Failure {
         "FILE looks like a server URL; give the URL with --server, or the file as ./FILE if that is its name"
     )]
     FileIsUrl,
-    #[error("{0}")]
+    #[error("{0}; see --help")]
     Configuration(BuildError),
+    #[error("--{option} is {found}, allowed is {min} to {max}; correct it")]
+    OutOfRange {
+        option: &'static str,
+        found: u64,
+        min: u64,
+        max: u64,
+    },
+    #[error("--{option} contradicts --{other}: {why}")]
+    Contradiction {
+        option: &'static str,
+        other: &'static str,
+        why: &'static str,
+    },
     #[error(
         "topic {stream}/{topic} has {found} partitions and --partitions asks for {wanted}; give --partitions {found}, or another --topic"
     )]
@@ -76,8 +89,12 @@ pub(crate) enum Failure {
     Unreachable { server: String, cause: String },
     #[error("{server} refused the login ({cause}); check user name and password, or the token")]
     Login { server: String, cause: String },
-    #[error("topic {stream}/{topic} does not exist; give --create to create it, or another name")]
-    TopicMissing { stream: String, topic: String },
+    #[error("topic {stream}/{topic} does not exist; {remedy}")]
+    TopicMissing {
+        stream: String,
+        topic: String,
+        remedy: &'static str,
+    },
     #[error("partition {partition} does not exist: the topic has {count}, numbered from 0")]
     PartitionMissing { partition: u32, count: u32 },
     #[error(
@@ -104,16 +121,23 @@ pub(crate) enum Failure {
     ScriptFile { path: PathBuf, source: io::Error },
     #[error("the script {} is wrong: {source}", path.display())]
     Script { path: PathBuf, source: ScriptError },
-    #[error("cannot start the broker: {0}; choose another --listen address")]
-    Broker(StartError),
+    #[error("cannot start the broker: {source}; {remedy}")]
+    Broker {
+        source: StartError,
+        remedy: &'static str,
+    },
     #[error("cannot watch for Ctrl-C: {source}; raise the limit of open files")]
     Signals { source: io::Error },
     #[error("{0}")]
     Call(CallError),
-    #[error("{missing} of {accepted} accepted records are not known to be stored; {first}")]
+    #[error(
+        "{missing} of {accepted} accepted records are not known to be stored{connection}; {first}"
+    )]
     NotAllStored {
         missing: u64,
         accepted: u64,
+        /// Empty while the connection held; ` (..)` otherwise.
+        connection: String,
         first: FirstLost,
     },
     #[error(
@@ -158,6 +182,8 @@ impl Failure {
             | Failure::FileIsUrl
             | Failure::Script { .. }
             | Failure::Configuration(_)
+            | Failure::OutOfRange { .. }
+            | Failure::Contradiction { .. }
             | Failure::Partitions { .. } => Code::Usage,
             Failure::PasswordFile { .. }
             | Failure::ScriptFile { .. }
@@ -172,7 +198,9 @@ impl Failure {
             | Failure::KeyMissing { .. }
             | Failure::KeyLength { .. }
             | Failure::Refused { .. } => Code::Line,
-            Failure::Machine { .. } | Failure::Broker(_) | Failure::Signals { .. } => Code::Machine,
+            Failure::Machine { .. } | Failure::Broker { .. } | Failure::Signals { .. } => {
+                Code::Machine
+            }
             Failure::Call(_) => Code::Server,
             Failure::NotAllStored { .. } => Code::NotAllStored,
             Failure::Interrupted => Code::Interrupted,
@@ -191,7 +219,27 @@ impl Failure {
                 server: server.to_owned(),
                 cause,
             },
-            BuildError::TopicMissing { stream, topic } => Failure::TopicMissing { stream, topic },
+            BuildError::TopicMissing { stream, topic } => Failure::TopicMissing {
+                stream,
+                topic,
+                remedy: "give --create to create it, or another name",
+            },
+            BuildError::OutOfRange {
+                option,
+                found,
+                min,
+                max,
+            } => Failure::OutOfRange {
+                option: flag(option),
+                found,
+                min,
+                max,
+            },
+            BuildError::Contradiction { option, other, why } => Failure::Contradiction {
+                option: flag(option),
+                other: flag(other),
+                why,
+            },
             BuildError::Setup(cause) => Failure::Machine { cause },
             BuildError::Call(error) => Failure::from_call(error, server),
             other => Failure::Configuration(other),
@@ -213,11 +261,32 @@ impl Failure {
         }
     }
 
-    /// Some records of `account` are not known to be stored.
-    pub(crate) fn not_all_stored(account: &Account, first: FirstLost) -> Self {
+    /// The embedded broker did not start.
+    pub(crate) fn from_start(source: StartError) -> Self {
+        let remedy = match source {
+            StartError::Listen { .. } => "choose another --listen address",
+            _ => "raise the limits of open files and threads",
+        };
+        Failure::Broker { source, remedy }
+    }
+
+    /// Some records that `engine`, now closed, sent to `server` are not known to be stored.
+    pub(crate) fn not_all_stored(engine: &Engine, server: &str, first: FirstLost) -> Self {
+        let stats = engine.stats();
+        let Account {
+            accepted,
+            stored,
+            stored_offset_unknown,
+            ..
+        } = stats.account;
         Failure::NotAllStored {
-            missing: account.accepted - account.stored - account.stored_offset_unknown,
-            accepted: account.accepted,
+            missing: accepted - stored - stored_offset_unknown,
+            accepted,
+            connection: if stats.disconnects == 0 {
+                String::new()
+            } else {
+                format!(" (the connection to {server} was lost)")
+            },
             first,
         }
     }
@@ -229,5 +298,16 @@ impl Failure {
         } else {
             Failure::Output { source }
         }
+    }
+}
+
+/// The command-line option that sets an option of the engine.
+fn flag(option: &'static str) -> &'static str {
+    match option {
+        "memory_bytes_max" => "memory-bytes",
+        "slot_bytes" | "batch_bytes_max" => "batch-bytes",
+        "window_requests_max" => "window",
+        "connect_timeout_us" | "delivery_timeout_us" => "timeout",
+        other => other,
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(args: SendArgs) -> Result<(), Failure> {
     sent?;
     sender.settle();
     if let Some(first) = sender.lost {
-        return Err(Failure::not_all_stored(&report.account, first));
+        return Err(Failure::not_all_stored(&engine, &server.shown(), first));
     }
     if interrupt.raised() {
         return Err(Failure::Interrupted);

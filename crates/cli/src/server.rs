@@ -36,7 +36,7 @@ impl Server {
         let broker = Broker::builder()
             .sink(sink)
             .start()
-            .map_err(Failure::Broker)?;
+            .map_err(Failure::from_start)?;
         let url = ServerUrl::parse(&format!("iggy://iggy:iggy@{}", broker.addr()))?;
         Ok(Server {
             url,

@@ -62,6 +62,20 @@ fn arguments_that_make_no_sense() {
     }
     let ended = run(ringmain(&["dump", "--stream", "s", "--topic", "t"]), b"");
     failed(&ended, 2, "--server");
+    for (arguments, words) in [
+        (
+            ["--connections", "3", "--shards", "5"],
+            "--connections is 3",
+        ),
+        (
+            ["--memory-bytes", "1000000", "--batch-bytes", "262144"],
+            "--memory-bytes contradicts",
+        ),
+    ] {
+        let mut command = ringmain(&["bench", "--seconds", "1"]);
+        command.args(arguments);
+        failed(&run(command, b""), 2, words);
+    }
     let long = "x".repeat(256);
     let ended = broker.run(&["send", "--create"], b"");
     assert_eq!(ended.code, 0, "{}", ended.err);
@@ -156,7 +170,11 @@ fn a_password_file_takes_the_place_of_the_password() {
 fn the_topic_or_the_partition_is_missing() {
     let broker = Broker::start();
     failed(&broker.run(&["send"], b"a\n"), 6, "--create");
-    failed(&broker.run(&["dump"], b""), 6, "s/t");
+    failed(
+        &broker.run(&["dump"], b""),
+        6,
+        "s/t does not exist; give the names",
+    );
     assert_eq!(broker.run(&["send", "--create"], b"").code, 0);
     failed(
         &broker.run(&["send", "--partition", "1"], b"a\n"),
@@ -238,6 +256,11 @@ fn the_server_goes_away_in_the_middle() {
     process.write(b"c\n");
     let ended = process.ended();
     failed(&ended, 1, "line 3 is the first");
+    assert!(
+        ended.err.contains("the connection to 127.0.0.1:"),
+        "{}",
+        ended.err
+    );
     let out = String::from_utf8(ended.out).expect("UTF-8");
     assert!(out.contains("accepted 3 = stored 2 "), "{out}");
 }
