@@ -60,44 +60,44 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "NAME", default_value = "records")]
     pub(crate) topic: String,
 
-    /// How long to send, in seconds.
+    /// How long to send, in seconds: 1 to 86400.
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
 
-    /// Payload of one record, in bytes, 0 to 64000000.
+    /// Payload of one record, in bytes: 0 to 64000000.
     #[arg(long, value_name = "BYTES", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(0..=limits::PAYLOAD_BYTES_MAX as i64))]
     pub(crate) record_bytes: u32,
 
-    /// Partitions to send to in turn.
+    /// Partitions to send to in turn: 1 to 1000.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) partitions: u32,
 
-    /// Connections, at least one a shard.
+    /// Connections: one a shard, which is the default, to 256.
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<u16>,
 
-    /// Shard threads, each with a ring and, where there are cores enough, a core of its own.
+    /// Shard threads, each with a ring and, where there are cores enough, a core of its own: 1 to 64.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(limits::SHARDS_MAX)))]
     pub(crate) shards: u16,
 
-    /// Requests in flight for each partition.
+    /// Requests in flight for each partition: 1 to 32.
     #[arg(long, value_name = "N", default_value_t = limits::WINDOW_REQUESTS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::WINDOW_REQUESTS_MAX)))]
     pub(crate) window: u32,
 
-    /// How long a batch that is not full waits for more records, in microseconds.
+    /// How long a batch that is not full waits for more records, in microseconds: 0 to 60000000.
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=limits::LINGER_US_MAX))]
     pub(crate) linger_us: u64,
 
-    /// Bytes of one request at most.
+    /// Bytes of one request at most: 4096 to 16777216.
     #[arg(long, value_name = "BYTES", default_value_t = limits::SLOT_BYTES_DEFAULT, value_parser = clap::value_parser!(u32).range(i64::from(limits::SLOT_BYTES_MIN)..=i64::from(limits::SLOT_BYTES_MAX)))]
     pub(crate) batch_bytes: u32,
 
-    /// Memory for records that are not answered yet, in bytes. In a run without --rate it is full, and decides the
-    /// latency.
+    /// Memory for records that are not answered yet, in bytes: 65536 to 1 TiB. In a run without --rate it is full, and
+    /// decides the latency.
     #[arg(long, value_name = "BYTES", default_value_t = limits::MEMORY_BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(limits::MEMORY_BYTES_MIN..=limits::MEMORY_BYTES_MAX))]
     pub(crate) memory_bytes: u64,
 
-    /// Records a second to send. Latency then counts from the moment a record was due, not from the moment it could be
+    /// Records a second to send, 1 to 1000000000. Latency then counts from the moment a record was due, not from the moment it could be
     /// sent. Without it: as many as possible.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) rate: Option<u64>,
@@ -153,7 +153,7 @@ pub(crate) struct SendArgs {
     #[arg(long)]
     pub(crate) create: bool,
 
-    /// Partitions of a topic that is created.
+    /// Partitions of a topic that is created: 1 to 1000.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "create")]
     pub(crate) partitions: u32,
 
@@ -161,7 +161,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_enum, default_value_t = OrderingArg::Strict)]
     pub(crate) ordering: OrderingArg,
 
-    /// How long the login and each record may take, in seconds; also how long to drain after Ctrl-C.
+    /// How long the login and each record may take, in seconds, 1 to 86400; also how long to drain after Ctrl-C.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }
@@ -191,7 +191,7 @@ pub(crate) struct DumpArgs {
     #[arg(long)]
     pub(crate) no_final_newline: bool,
 
-    /// How long the login and each answer may take, in seconds.
+    /// How long the login and each answer may take, in seconds: 1 to 86400.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }
@@ -210,7 +210,7 @@ pub(crate) struct BrokerArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) memory_bytes: u64,
 
-    /// TOML file of faults to commit on purpose; ARCHITECTURE.md says where its format is described.
+    /// TOML file of faults to commit on purpose, as the documentation of ringmain-broker's Script describes them.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 

@@ -10,31 +10,62 @@ use ringmain::server_url::ServerUrlError;
 use ringmain::{Account, BuildError, CallError, Engine, Outcome, SendError};
 use ringmain_broker::{ScriptError, StartError};
 
-/// The exit codes of every command, documented in README.md.
+/// The exit codes of every command. README.md has the table, made from [`Code::meaning`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Every record is stored; everything asked for was done.
     Done = 0,
-    /// Not every accepted record is stored. The account says how many.
     NotAllStored = 1,
-    /// Arguments or server URL make no sense.
     Usage = 2,
-    /// A file, standard input or standard output cannot be read or written.
     Files = 3,
-    /// The server cannot be reached or does not answer.
     Unreachable = 4,
-    /// The server refused the login.
     Login = 5,
-    /// The stream, topic or partition does not exist.
     Missing = 6,
-    /// A line of the input cannot be a record.
     Line = 7,
-    /// This machine refuses what is needed: io_uring, memory, threads, an address.
     Machine = 8,
-    /// The server refused a call or answered nonsense.
     Server = 9,
-    /// Ended by Ctrl-C or SIGTERM; everything accepted before it is stored.
     Interrupted = 130,
+}
+
+impl Code {
+    /// What the code says, for the table in README.md.
+    #[cfg(test)]
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Code::Done => "done; of `send` and `bench`: every record is stored",
+            Code::NotAllStored => {
+                "not every accepted record is known to be stored; the account says how many are"
+            }
+            Code::Usage => "arguments, server URL or fault script make no sense",
+            Code::Files => "a file, standard input or standard output cannot be read or written",
+            Code::Unreachable => "the server cannot be reached or does not answer",
+            Code::Login => "the server refused the login",
+            Code::Missing => "the stream, topic or partition does not exist",
+            Code::Line => {
+                "a line cannot be a record: too long, or without a usable key; the lines before it were sent"
+            }
+            Code::Machine => {
+                "this machine refuses what is needed: io_uring, memory, threads, an address"
+            }
+            Code::Server => "the server refused a call or answered nonsense",
+            Code::Interrupted => "ended by Ctrl-C or SIGTERM; what was accepted before is stored",
+        }
+    }
+
+    /// Every code, in order.
+    #[cfg(test)]
+    pub(crate) const ALL: [Code; 11] = [
+        Code::Done,
+        Code::NotAllStored,
+        Code::Usage,
+        Code::Files,
+        Code::Unreachable,
+        Code::Login,
+        Code::Missing,
+        Code::Line,
+        Code::Machine,
+        Code::Server,
+        Code::Interrupted,
+    ];
 }
 
 /// Why a command could not do what it was asked for.

@@ -21,6 +21,8 @@ mod exit;
 mod input;
 mod interrupt;
 mod lines;
+#[cfg(test)]
+mod readme;
 mod say;
 mod send;
 mod server;
