@@ -10,7 +10,7 @@ use ringmain::server_url::ServerUrlError;
 use ringmain::{Account, BuildError, CallError, Engine, Outcome, SendError};
 use ringmain_broker::{ScriptError, StartError};
 
-/// The exit codes of every command. README.md has the table, made from [`Code::meaning`].
+/// The exit codes of every command. README.md has the table, made from the meanings below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     Done = 0,

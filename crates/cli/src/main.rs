@@ -3,7 +3,7 @@
 //! | module | role |
 //! |---|---|
 //! | [`args`] | the command line |
-//! | [`send`], [`dump`], [`bench`], [`broker`] | one command each |
+//! | [`send`], [`dump`], [`mod@bench`], [`broker`] | one command each |
 //! | [`server`] | the server asked for, or the embedded broker |
 //! | [`input`], [`lines`] | blocks of bytes, and lines out of them |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
