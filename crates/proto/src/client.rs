@@ -194,7 +194,11 @@ impl Client {
     }
 
     /// Accepts a batch of `records` records (at least 1) for a lane, behind those that wait there. From now on it
-    /// ends in exactly one outcome, about `deadline` at the latest.
+    /// ends in exactly one outcome.
+    ///
+    /// The outcome is decided by `deadline` at the latest, whether the connection is up or down, and given at once
+    /// unless a write of the batch is in flight: then it follows that write, or the end of its connection, which is
+    /// given up after [`Config::write_stall_us`] without progress. [`Micros::MAX`] means no deadline.
     ///
     /// # Errors
     /// [`SubmitError`]; the batch then is not part of the account.

@@ -65,6 +65,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Order and windows
+//!
+//! A lane is a partition. Its window holds the requests without a final answer, by rising number; laws W1 to W7 of the
+//! design are kept here and nowhere else:
+//!
+//! - A number is taken from one counter, shared with metadata calls and the logout, when a batch is polled for the
+//!   first time. It stays with the batch for good; only the session epoch changes.
+//! - A new number is at most 127 above the oldest unresolved one of its lane ([`limits`] shows why), and at most
+//!   `window_requests_max` are unresolved. What does not fit waits, and costs nothing but its place.
+//! - Retries go before new batches, oldest first: after a reconnect, after silence, after a refusal. A refusal (57, 58)
+//!   first stops the lane until everything in flight is answered or silent for a request timeout, then pauses, longer
+//!   each time.
+//! - [`Ordering::Strict`] is a window of one and never reorders. [`Ordering::Pipelined`] can be overtaken by a refusal
+//!   or a silent drop; [`Stats::overtaken`] counts at least every case.
+//! - Silence is no refusal: a request without an answer for [`Config::request_timeout_us`] after it was written is sent
+//!   again on the same connection, once for each timeout.
+//!
+//! Replies are matched by operation and number. A reply to a number that is settled, or was never used, is counted and
+//! changes nothing. Reads go one at a time and never under a number that an earlier read or ping used, so no late
+//! answer is taken for another's.
+//!
+//! # Sessions
+//!
+//! A lost connection, an eviction that leaves room for it (see [`reaction`]), a request refused as "not logged in", a
+//! login, a heartbeat or a write that takes too long: each leads to a new connection and a new login under the same
+//! client id, after a pause that doubles, with jitter from the seed, until a session makes progress. A refused login
+//! and a mismatch of versions end the client with a [`FatalError`].
+//!
 //! # Exactly once, at least once, unknown
 //!
 //! A retry carries the same number under the same client id, so the server recognises it as long as its duplicate
@@ -86,7 +114,9 @@
 //! In these cases a retried request may be stored twice.
 //!
 //! `NotSent` and `Rejected` are promises: not stored, and never will be. They are given only when every transmission
-//! of the request was answered with a refusal. This rests on the server answering each transmission at most once.
+//! of the request was answered with a refusal; one transmission without an answer makes it `Unknown`, whatever the
+//! others were told. This rests on the server answering each transmission at most once: a refusal that arrives twice
+//! is seen through while nothing is in flight, but not when it comes after the next transmission of its request.
 #![forbid(unsafe_code)]
 #![no_std]
 

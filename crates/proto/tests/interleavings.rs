@@ -26,9 +26,11 @@ enum Step {
         verdict: u8,
     },
     AnswerAll,
-    Twice {
+    /// A reply that the peer has no reason to send.
+    Nonsense {
+        operation: usize,
         request_back: u64,
-        confirmed: bool,
+        verdict: u8,
     },
     ConnectionUp,
     ConnectionDown,
@@ -54,8 +56,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         14 => (any::<prop::sample::Index>(), 0u8..20)
             .prop_map(|(pick, verdict)| Step::Answer { pick: pick.index(1 << 20), verdict }),
         3 => Just(Step::AnswerAll),
-        1 => (0u64..40, any::<bool>())
-            .prop_map(|(request_back, confirmed)| Step::Twice { request_back, confirmed }),
+        2 => (0usize..33, 0u64..40, 0u8..25)
+            .prop_map(|(operation, request_back, verdict)| Step::Nonsense { operation, request_back, verdict }),
         8 => Just(Step::ConnectionUp),
         1 => Just(Step::ConnectionDown),
         1 => (0u8..30).prop_map(Step::Evict),
@@ -168,19 +170,28 @@ fn apply(world: &mut World, step: &Step) {
                 answer(world, 0, 19);
             }
         }
-        Step::Twice {
+        Step::Nonsense {
+            operation,
             request_back,
-            confirmed,
+            verdict,
         } if world.connected => {
-            let request = world.client.request_next().saturating_sub(request_back);
-            if request > 0 && !world.owed.iter().any(|owed| owed.request == request) {
-                let verdict = if confirmed {
-                    world.confirmation()
-                } else {
-                    Verdict::Success
-                };
-                world.reply(Operation::SendMessages, request, verdict);
-            }
+            let request = world
+                .client
+                .request_next()
+                .saturating_add(2)
+                .saturating_sub(request_back);
+            let operation = Operation::ALL[(operation + 30) % 33];
+            let verdict = match verdict {
+                20.. => Verdict::LoggedIn {
+                    session: verdict.into(),
+                },
+                choice => verdict_of(world, operation, choice),
+            };
+            world.reply(
+                operation,
+                [request, 0, u64::MAX][request as usize % 3],
+                verdict,
+            );
         }
         Step::ConnectionUp if world.connecting => {
             world.connect();

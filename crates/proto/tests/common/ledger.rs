@@ -293,7 +293,7 @@ impl Ledger {
         let Some(entry) = self
             .entries
             .values_mut()
-            .find(|entry| entry.request == request)
+            .find(|entry| request != 0 && entry.request == request)
         else {
             return;
         };
