@@ -1,20 +1,21 @@
 //! The 64 bits that travel with an operation and come back with its completion.
 //!
 //! ```text
-//! 63      56 55                    32 31                                     0
-//! | op (8)  | index (24)             | generation (32)                       |
+//! 63      56 55        48 47            32 31                               0
+//! | op (8)  | write (8) | index (16)      | generation (32)                 |
 //! ```
 //!
-//! The generation tells one life of an index from the next, so that a completion of a life that is over is
+//! `index` is a connection and `write` one of its writes. The generation tells one life of an index from the next, so that a completion of a life that is over is
 //! recognised and counted instead of being taken for the present one.
 
 /// Bits of each field. Their sum fills the word.
-const OP_BITS: u32 = 8;
-const INDEX_BITS: u32 = 24;
-const GENERATION_BITS: u32 = 32;
+const OP_BITS: u32 = u8::BITS;
+const WRITE_BITS: u32 = u8::BITS;
+const INDEX_BITS: u32 = u16::BITS;
+const GENERATION_BITS: u32 = u32::BITS;
 
 const _: () = assert!(
-    OP_BITS + INDEX_BITS + GENERATION_BITS == u64::BITS,
+    OP_BITS + WRITE_BITS + INDEX_BITS + GENERATION_BITS == u64::BITS,
     "user data fills 64 bits"
 );
 
@@ -44,31 +45,31 @@ impl Op {
     ];
 }
 
-/// Operation, index and generation. See the module.
+/// Operation, write, connection and generation. See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UserData {
     pub(crate) op: Op,
-    pub(crate) index: u32,
+    pub(crate) write: u8,
+    pub(crate) index: u16,
     pub(crate) generation: u32,
 }
 
 impl UserData {
-    /// The word for the kernel. Panics when the index does not fit its 24 bits.
+    /// The word for the kernel.
     pub(crate) fn encode(self) -> u64 {
-        assert!(self.index < 1 << INDEX_BITS, "an index fits its bits");
-        u64::from(self.op as u8) << (INDEX_BITS + GENERATION_BITS)
+        u64::from(self.op as u8) << (WRITE_BITS + INDEX_BITS + GENERATION_BITS)
+            | u64::from(self.write) << (INDEX_BITS + GENERATION_BITS)
             | u64::from(self.index) << GENERATION_BITS
             | u64::from(self.generation)
     }
 
     /// The fields of a word from the kernel; `None` when it names no operation of ours.
     pub(crate) fn decode(word: u64) -> Option<Self> {
-        let code = (word >> (INDEX_BITS + GENERATION_BITS)) as u8;
-        let op = Op::ALL.into_iter().find(|op| *op as u8 == code)?;
-        let index = (word >> GENERATION_BITS) as u32 & ((1 << INDEX_BITS) - 1);
+        let code = (word >> (WRITE_BITS + INDEX_BITS + GENERATION_BITS)) as u8;
         Some(Self {
-            op,
-            index,
+            op: Op::ALL.into_iter().find(|op| *op as u8 == code)?,
+            write: (word >> (INDEX_BITS + GENERATION_BITS)) as u8,
+            index: (word >> GENERATION_BITS) as u16,
             generation: word as u32,
         })
     }
@@ -81,10 +82,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_word_decodes_to_what_was_encoded(
-            op in 0usize..Op::ALL.len(), index in 0u32..1 << INDEX_BITS, generation: u32,
-        ) {
-            let user_data = UserData { op: Op::ALL[op], index, generation };
+        fn a_word_decodes_to_what_was_encoded(op in 0usize..Op::ALL.len(), write: u8, index: u16, generation: u32) {
+            let user_data = UserData { op: Op::ALL[op], write, index, generation };
             prop_assert_eq!(UserData::decode(user_data.encode()), Some(user_data));
         }
 
@@ -95,16 +94,5 @@ mod tests {
                 None => prop_assert!(!(1..=5).contains(&(word >> 56))),
             }
         }
-    }
-
-    #[test]
-    #[should_panic(expected = "fits its bits")]
-    fn an_index_beyond_its_bits_is_a_bug() {
-        UserData {
-            op: Op::Recv,
-            index: 1 << INDEX_BITS,
-            generation: 0,
-        }
-        .encode();
     }
 }

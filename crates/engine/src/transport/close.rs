@@ -40,7 +40,7 @@ impl Transport {
                 *state = OpState::Idle;
             }
         }
-        if conn.is_writing {
+        if !conn.writes.is_empty() {
             socket::reset_on_close(
                 conn.socket
                     .as_ref()
@@ -75,9 +75,8 @@ impl Transport {
             return None;
         }
         let has_refused = matches!(conn.phase, Phase::Refused(_));
-        let write_progress_bytes = conn.is_writing.then(|| conn.queue.done_bytes());
-        conn.queue.clear(self.arena.mapping());
-        conn.is_writing = false;
+        let write_progress_bytes = conn.writes.youngest().map(|write| write.queue.done_bytes());
+        self.meter.end(conn.writes.abandon(self.arena.mapping()));
         conn.phase = Phase::Free;
         let conn = ConnIndex(index);
         Some(Step::Event(if has_refused {
@@ -137,6 +136,7 @@ impl Drop for Transport {
 /// User data of the read that wakes the shard.
 pub(super) const WAKE_USER_DATA: UserData = UserData {
     op: Op::Wake,
+    write: 0,
     index: 0,
     generation: 0,
 };

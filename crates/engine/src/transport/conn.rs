@@ -17,9 +17,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use io_uring::types::Fd;
 
 use super::LostCause;
-use super::config::{CarriedBy, Traffic};
+use super::config::CarriedBy;
+use super::outgoing::Writes;
 use super::socket::SocketAddress;
-use super::write_queue::WriteQueue;
 use crate::ring::{Op, UserData};
 
 /// Where a connection is in its life.
@@ -71,28 +71,21 @@ pub(super) struct Conn {
     pub(super) address_len: libc::socklen_t,
     pub(super) connect: OpState,
     pub(super) recv: OpState,
-    /// Of the write's current operation.
+    /// Of the youngest write's operation. `Idle` when the kernel has taken every byte.
     pub(super) write: OpState,
-    /// True from the driver's submit to the event that ends the write. With `write` at `Idle`: every byte is with
-    /// the kernel, and notifications are due.
-    pub(super) is_writing: bool,
     pub(super) cancels_in_flight: u32,
+    /// Of all writes.
     pub(super) notifications_in_flight: u32,
-    pub(super) queue: WriteQueue,
-    /// Of the write's current operation: its class, its path, and the bytes it was given.
-    pub(super) traffic: Traffic,
+    pub(super) writes: Writes,
+    /// Of the youngest write's operation: its path, and the bytes it was given.
     pub(super) carried_by: CarriedBy,
     pub(super) offered_bytes: u64,
-    /// True from a refusal of the chosen path to the end of this write: the rest goes by `sendmsg`.
-    pub(super) plain_only: bool,
-    /// Refusals in a row of this write, for want of kernel memory or for no reason.
-    pub(super) write_refusals: u32,
     /// True exactly while the connection is in the list of those with something to submit.
     pub(super) is_listed: bool,
 }
 
 impl Conn {
-    pub(super) fn new(index: u16, pieces_max: usize) -> Self {
+    pub(super) fn new(index: u16, writes_max: u8, pieces_max: usize) -> Self {
         Self {
             index,
             phase: Phase::Free,
@@ -103,23 +96,25 @@ impl Conn {
             connect: OpState::Idle,
             recv: OpState::Idle,
             write: OpState::Idle,
-            is_writing: false,
             cancels_in_flight: 0,
             notifications_in_flight: 0,
-            queue: WriteQueue::new(pieces_max),
-            traffic: Traffic::SmallForeign,
+            writes: Writes::new(writes_max, pieces_max),
             carried_by: CarriedBy::SendMsg,
             offered_bytes: 0,
-            plain_only: false,
-            write_refusals: 0,
             is_listed: false,
         }
     }
 
     pub(super) fn user_data(&self, op: Op) -> u64 {
+        let write = if op == Op::Write {
+            self.writes.youngest_number()
+        } else {
+            0
+        };
         UserData {
             op,
-            index: u32::from(self.index),
+            write,
+            index: self.index,
             generation: self.generation,
         }
         .encode()
@@ -136,7 +131,7 @@ impl Conn {
 
     /// True when a write may begin.
     pub(super) fn can_write(&self) -> bool {
-        self.phase == Phase::Open && !self.is_writing
+        self.phase == Phase::Open && self.write == OpState::Idle && self.writes.has_room()
     }
 
     /// True when no request is with the kernel: the socket may be closed.
@@ -147,14 +142,27 @@ impl Conn {
             && self.cancels_in_flight == 0
     }
 
-    /// An operation with the kernel whose cancellation has not been asked for, and its state.
-    pub(super) fn next_to_cancel(&mut self) -> Option<(Op, &mut OpState)> {
+    /// An operation with the kernel whose cancellation has not been asked for.
+    pub(super) fn next_to_cancel(&self) -> Option<Op> {
         [
-            (Op::Connect, &mut self.connect),
-            (Op::Recv, &mut self.recv),
-            (Op::Write, &mut self.write),
+            (Op::Connect, self.connect),
+            (Op::Recv, self.recv),
+            (Op::Write, self.write),
         ]
         .into_iter()
-        .find(|(_, state)| **state == OpState::InFlight)
+        .find_map(|(op, state)| (state == OpState::InFlight).then_some(op))
+    }
+
+    /// The cancellation of `op` is on its way.
+    pub(super) fn cancelling(&mut self, op: Op) {
+        let state = match op {
+            Op::Connect => &mut self.connect,
+            Op::Recv => &mut self.recv,
+            Op::Write => &mut self.write,
+            Op::Wake | Op::Cancel => unreachable!("not an operation that is cancelled"),
+        };
+        assert!(*state == OpState::InFlight);
+        *state = OpState::Cancelling;
+        self.cancels_in_flight += 1;
     }
 }

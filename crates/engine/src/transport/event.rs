@@ -36,8 +36,8 @@ pub enum Event<'a> {
         /// The bytes, valid until the next call to the transport.
         bytes: &'a [u8],
     },
-    /// The write handed over last is done: its last byte is with the kernel, and the kernel no longer reads any
-    /// of its memory. The connection can take the next one.
+    /// The oldest write that was not reported yet is done: its last byte is with the kernel, and the kernel no longer
+    /// reads any of its memory.
     WriteDone {
         /// The connection.
         conn: ConnIndex,
@@ -49,8 +49,8 @@ pub enum Event<'a> {
         conn: ConnIndex,
         /// Why.
         cause: LostCause,
-        /// `Some` exactly when a write was unfinished: how many of its bytes the kernel had taken. Frames that
-        /// begin behind them never left this host.
+        /// `Some` exactly when a write was not reported as done: how many bytes of the youngest the kernel had taken
+        /// (of any before it, all). Frames that begin behind them never left this host.
         write_progress_bytes: Option<u64>,
     },
     /// Another thread called [`WakeHandle::wake`](super::WakeHandle::wake) since the last `wait`.

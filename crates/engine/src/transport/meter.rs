@@ -1,19 +1,41 @@
 //! What the calibration of `WritePath::Auto` is told: processor time of this thread in the ring, and the bytes that
 //! left for it.
 //!
-//! Only rounds in which one kind of traffic on one path went out are told: what several share cannot be split.
+//! It runs only while writes whose path is being measured are out. Only rounds in which one kind of traffic on one path
+//! went out are told: what several share cannot be split.
 
 use super::config::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS};
 use super::trial::Trial;
 
-/// Measures one round of the driver's loop. Idle once every trial is decided.
+/// Measures one round of the driver's loop.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
+    /// Writes out whose path is being measured.
+    measured_writes: u32,
     cpu_ns: u64,
     bytes: [[u64; WRITE_PATHS]; TRAFFIC_KINDS],
 }
 
 impl Meter {
+    /// A write whose path is being measured goes out.
+    pub(super) fn begin(&mut self) {
+        self.measured_writes += 1;
+    }
+
+    /// So many of them are over.
+    pub(super) fn end(&mut self, writes: u32) {
+        assert!(
+            writes <= self.measured_writes,
+            "each measured write ends once"
+        );
+        self.measured_writes -= writes;
+    }
+
+    /// True while the clock has to be read.
+    pub(super) fn is_running(&self) -> bool {
+        self.measured_writes > 0
+    }
+
     /// Bytes went out on a path.
     pub(super) fn carried(&mut self, traffic: Traffic, path: CarriedBy, bytes: u64) {
         self.bytes[traffic as usize][path as usize] += bytes;
@@ -39,7 +61,7 @@ impl Meter {
             }
             (Some(_), Some(_)) => {}
         }
-        *self = Self::default();
+        (self.cpu_ns, self.bytes) = (0, [[0; WRITE_PATHS]; TRAFFIC_KINDS]);
     }
 }
 

@@ -7,8 +7,8 @@
 //!     transport.wait(timeout)?;                       // flush, sleep, copy completions to a fixed array
 //!     while let Some(event) = transport.next_event()  // then dispatch them one by one
 //!         { .. may call connect, gather, close .. }
-//!     .. decide; for each connection with frames ready and no write in flight:
-//!     let mut gather = transport.gather(conn)?;       // None while a write is in flight
+//!     .. decide; for each connection with frames ready:
+//!     let mut gather = transport.gather(conn)?;       // None while the socket has bytes to take
 //!     gather.push_slot(&header, 0..256); gather.push_slot(&body, 0..len); gather.push_bytes(payload);
 //!     gather.submit();                                // goes out with the next wait
 //! }
@@ -29,6 +29,7 @@ mod connect;
 mod errno;
 mod event;
 mod meter;
+mod outgoing;
 mod read;
 mod setup;
 mod socket;
@@ -57,7 +58,7 @@ use wake::WakeShared;
 pub use crate::ring::Features;
 pub use config::{
     CONNECTIONS_MAX, CarriedBy, SocketOptions, TRAFFIC_KINDS, Traffic, TransportConfig,
-    WRITE_PATHS, WRITE_PIECES_MAX, WritePath,
+    WRITE_PATHS, WRITE_PIECES_MAX, WRITES_MAX, WritePath,
 };
 pub use event::{ConnIndex, Errno, Event, LostCause};
 pub use stats::{TransportInfo, TransportStats};
@@ -74,6 +75,8 @@ pub struct Transport {
     listed: VecDeque<u16>,
     /// Connections whose ending event is due without a completion that would bring it.
     ready: VecDeque<u16>,
+    /// A connection whose next write is done, too, and is reported before the next completion is looked at.
+    retiring: Option<u16>,
     /// Bytes the driver may still be looking at.
     received: Option<Received>,
     arena: Arc<Arena>,
@@ -128,10 +131,11 @@ impl Transport {
             ring,
             recv_ring,
             conns: (0..connections_max)
-                .map(|index| Conn::new(index, config.write_pieces_max as usize))
+                .map(|index| Conn::new(index, config.writes_max, config.write_pieces_max as usize))
                 .collect(),
             listed: VecDeque::with_capacity(usize::from(connections_max)),
             ready: VecDeque::with_capacity(usize::from(connections_max)),
+            retiring: None,
             received: None,
             registered_bytes,
             trials,
@@ -178,11 +182,8 @@ impl Transport {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        let is_measuring = self.trials.iter().any(|trial| trial.decided().is_none());
-        if is_measuring {
-            self.meter.settle(&mut self.trials);
-        }
-        let started_ns = is_measuring.then(meter::thread_cpu_ns);
+        self.meter.settle(&mut self.trials);
+        let started_ns = self.meter.is_running().then(meter::thread_cpu_ns);
         self.submit_listed()?;
         self.enter(timeout)?;
         if let Some(started_ns) = started_ns {
@@ -201,18 +202,16 @@ impl Transport {
             return Some(Event::Woken);
         }
         let step = loop {
-            match self.ring.next_completion() {
-                Some(completion) => {
-                    if let Some(step) = self.handle(completion) {
-                        break step;
-                    }
-                }
-                None => {
-                    let index = self.ready.pop_front()?;
-                    if let Some(step) = self.settle(index) {
-                        break step;
-                    }
-                }
+            let step = if let Some(index) = self.retiring.take() {
+                self.retire_write(index)
+            } else if let Some(completion) = self.ring.next_completion() {
+                self.handle(completion)
+            } else {
+                let index = self.ready.pop_front()?;
+                self.settle(index)
+            };
+            if let Some(step) = step {
+                break step;
             }
         };
         Some(match step {
@@ -324,9 +323,9 @@ impl Transport {
         }
         if self.conns[at].write == OpState::Wanted {
             let entry = self.write_entry(index);
-            // SAFETY: iovecs and message header are boxed tables of the connection's queue, blocks are lent and
-            // `Bytes` held by it, and none of them changes or goes before the completion of this operation and
-            // its notification (`WriteQueue::clear` has no other callers).
+            // SAFETY: the iovecs and the message header lie in tables of the write's queue that do not move; the blocks
+            // are lent and the `Bytes` held by it. It is cleared only when the write is done (this completion, and
+            // the notification it may announce) or the connection is home with all notifications.
             if !unsafe { self.ring.push(&entry)? } {
                 return Ok(false);
             }
@@ -340,23 +339,15 @@ impl Transport {
 
     fn submit_cancellations(&mut self, index: u16) -> Result<bool, RingError> {
         let conn = &mut self.conns[usize::from(index)];
-        let cancel = conn.user_data(Op::Cancel);
-        let generation = conn.generation;
-        while let Some((op, state)) = conn.next_to_cancel() {
-            let target = UserData {
-                op,
-                index: u32::from(index),
-                generation,
-            };
-            let entry = opcode::AsyncCancel::new(target.encode())
+        while let Some(op) = conn.next_to_cancel() {
+            let entry = opcode::AsyncCancel::new(conn.user_data(op))
                 .build()
-                .user_data(cancel);
+                .user_data(conn.user_data(Op::Cancel));
             // SAFETY: a cancellation names no memory.
             if !unsafe { self.ring.push(&entry)? } {
                 return Ok(false);
             }
-            *state = OpState::Cancelling;
-            conn.cancels_in_flight += 1;
+            conn.cancelling(op);
         }
         Ok(true)
     }
@@ -398,35 +389,33 @@ impl Transport {
 
     /// Finds what a completion belongs to. What belongs to nothing is counted, and a buffer in it goes back.
     fn handle(&mut self, completion: Completion) -> Option<Step> {
-        let Some(UserData {
-            op,
-            index,
-            generation,
-        }) = UserData::decode(completion.user_data)
-        else {
+        let Some(user_data) = UserData::decode(completion.user_data) else {
             return self.handle_stale(completion);
         };
+        let UserData {
+            op,
+            write,
+            index,
+            generation,
+        } = user_data;
         if op == Op::Wake {
             self.handle_wake(completion);
             return None;
         }
         let Some(conn) = self
             .conns
-            .get(index as usize)
+            .get(usize::from(index))
             .filter(|conn| conn.generation == generation)
         else {
             return self.handle_stale(completion);
         };
-        let index = conn.index;
         match op {
             Op::Connect if conn.connect.is_out() => self.handle_connect(index, completion),
             Op::Recv if conn.recv.is_out() => self.handle_recv(index, completion),
-            Op::Write if completion.is_notification() && conn.notifications_in_flight > 0 => {
-                self.handle_write(index, completion)
+            Op::Write if completion.is_notification() => {
+                self.handle_notification(index, write, completion)
             }
-            Op::Write if !completion.is_notification() && conn.write.is_out() => {
-                self.handle_write(index, completion)
-            }
+            Op::Write if conn.write.is_out() => self.handle_write(index, completion),
             Op::Cancel if conn.cancels_in_flight > 0 => self.handle_cancel(index, completion),
             _ => self.handle_stale(completion),
         }

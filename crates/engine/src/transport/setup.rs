@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::config::{
     CONNECTIONS_MAX, CarriedBy, TRAFFIC_KINDS, Traffic, TransportConfig, WRITE_PIECES_MAX,
-    WritePath,
+    WRITES_MAX, WritePath,
 };
 use super::trial::Trial;
 use super::write::NOTIFICATIONS_MAX;
@@ -34,7 +34,7 @@ const fn completion_entries(connections_max: u16, recv_buffers: u32) -> u32 {
     let connection = 1 // connect or write
         + 1 // end of a receive
         + NOTIFICATIONS_MAX // zero-copy sends whose memory the kernel still holds
-        + 3; // cancellations of the three
+        + 2; // cancellations of connect, or of receive and write
     let wake = 1; // read of the eventfd
     // Each receive completion with data holds a buffer, so there are no more of them than buffers.
     (connections_max as u32 * connection + recv_buffers + wake).next_power_of_two()
@@ -61,6 +61,13 @@ pub(super) fn check(config: &TransportConfig, arena: &Arena) -> Result<(), Setup
             "write_pieces_max",
             config.write_pieces_max,
             "a write gathers 2 to 65536 pieces",
+        );
+    }
+    if !(1..=WRITES_MAX).contains(&config.writes_max) {
+        return fail(
+            "writes_max",
+            u32::from(config.writes_max),
+            "a connection has 1 to 8 writes out",
         );
     }
     if !(1..=SUBMISSION_ENTRIES_MAX).contains(&config.submission_entries) {

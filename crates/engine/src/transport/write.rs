@@ -1,7 +1,8 @@
 //! The write side: gathering, the three paths, short writes, notifications.
 //!
-//! One operation is in flight for each socket. What it did not take is offered again from that byte on. A write is
-//! done when its last byte is with the kernel and every zero-copy notification of it has come.
+//! One operation is in flight for each socket, of its youngest write. What it did not take is offered again from that
+//! byte on. A write is done when its last byte is with the kernel and every zero-copy notification of it has come;
+//! writes are reported in their order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use super::config::{CarriedBy, Traffic};
 use super::conn::{OpState, Phase};
 use super::errno::{self, OnWrite};
 use super::setup::ARENA_BUFFER;
+use super::write_queue::WriteQueue;
 use super::{ConnIndex, Errno, Event, LostCause, Step, Transport, socket};
 use crate::memory::SlotToken;
 use crate::ring::{Completion, Op};
@@ -32,19 +34,18 @@ const USAGE_COPIED: u32 = 1 << 31;
 pub struct Gather<'t> {
     transport: &'t mut Transport,
     conn: ConnIndex,
+    is_submitted: bool,
 }
 
 impl Gather<'_> {
     /// Pieces that can still be pushed.
     pub fn room_pieces(&self) -> usize {
-        self.transport.conns[usize::from(self.conn.0)]
-            .queue
-            .room_pieces()
+        self.queue().room_pieces()
     }
 
     /// Bytes pushed so far.
     pub fn bytes(&self) -> u64 {
-        self.transport.conns[usize::from(self.conn.0)].queue.bytes()
+        self.queue().bytes()
     }
 
     /// Appends `range` of a block of this transport's arena. The block is lent from now until the write is done or
@@ -52,9 +53,9 @@ impl Gather<'_> {
     ///
     /// Panics when there is no room, the range is outside the block, or the block is of another arena.
     pub fn push_slot(&mut self, token: &SlotToken, range: Range<usize>) {
-        let arena = &self.transport.arena;
+        let mapping = self.transport.arena.mapping();
         assert!(
-            Arc::ptr_eq(token.mapping(), arena.mapping()),
+            Arc::ptr_eq(token.mapping(), mapping),
             "a block of this transport's arena"
         );
         assert!(
@@ -64,17 +65,14 @@ impl Gather<'_> {
         if range.is_empty() {
             return;
         }
-        let registered = token.offset() + range.end <= self.transport.registered_bytes;
+        let is_registered = token.offset() + range.end <= self.transport.registered_bytes;
         // SAFETY: the range is inside the block (asserted), so the start is.
         let base = unsafe { token.base().add(range.start) };
-        let queue = &mut self.transport.conns[usize::from(self.conn.0)].queue;
-        queue.push_block(
-            arena.mapping(),
-            token.block(),
-            base,
-            range.len(),
-            registered,
-        );
+        let queue = &mut self.transport.conns[usize::from(self.conn.0)]
+            .writes
+            .next()
+            .queue;
+        queue.push_block(mapping, token.block(), base, range.len(), is_registered);
     }
 
     /// Appends bytes by reference, kept alive until the kernel is done with them. Empty bytes are no piece.
@@ -83,6 +81,8 @@ impl Gather<'_> {
     pub fn push_bytes(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.transport.conns[usize::from(self.conn.0)]
+                .writes
+                .next()
                 .queue
                 .push_bytes(bytes);
         }
@@ -92,40 +92,58 @@ impl Gather<'_> {
     /// [`Event::Closed`].
     ///
     /// Panics when nothing was pushed.
-    pub fn submit(self) {
+    pub fn submit(mut self) {
+        self.is_submitted = true;
         let index = self.conn.0;
-        let conn = &mut self.transport.conns[usize::from(index)];
-        assert!(conn.queue.bytes() > 0, "a write has bytes");
-        conn.is_writing = true;
+        let transport = &mut *self.transport;
+        let conn = &mut transport.conns[usize::from(index)];
+        let queue = &conn.writes.next().queue;
+        let is_large = queue.bytes() >= u64::from(transport.zero_copy_bytes_min);
+        let traffic = Traffic::of(is_large, queue.is_registered());
+        let is_measured = transport.trials[traffic as usize].decided().is_none();
+        if is_measured {
+            transport.meter.begin();
+        }
+        conn.writes.begin(traffic, is_measured);
         conn.write = OpState::Wanted;
-        conn.plain_only = false;
-        conn.write_refusals = 0;
-        self.transport.stats.writes += 1;
-        self.transport.list(index);
+        transport.stats.writes += 1;
+        transport.list(index);
+    }
+
+    fn queue(&self) -> &WriteQueue {
+        &self.transport.conns[usize::from(self.conn.0)]
+            .writes
+            .peek_next()
+            .queue
     }
 }
 
 impl Drop for Gather<'_> {
     fn drop(&mut self) {
-        let conn = &mut self.transport.conns[usize::from(self.conn.0)];
-        if !conn.is_writing {
-            conn.queue.clear(self.transport.arena.mapping());
+        if !self.is_submitted {
+            let conn = &mut self.transport.conns[usize::from(self.conn.0)];
+            conn.writes
+                .next()
+                .queue
+                .clear(self.transport.arena.mapping());
         }
     }
 }
 
 impl Transport {
-    /// Begins a write, or `None` when the connection is not open or has a write in flight.
+    /// Begins a write. `None` when the connection is not open, the kernel has not taken all bytes of the write before,
+    /// or [`writes_max`](super::TransportConfig::writes_max) writes are not done yet.
     pub fn gather(&mut self, conn: ConnIndex) -> Option<Gather<'_>> {
         let this = &mut self.conns[usize::from(conn.0)];
         if !this.can_write() {
             return None;
         }
         // Not empty only when an earlier gather was leaked.
-        this.queue.clear(self.arena.mapping());
+        this.writes.next().queue.clear(self.arena.mapping());
         Some(Gather {
             transport: self,
             conn,
+            is_submitted: false,
         })
     }
 
@@ -134,22 +152,20 @@ impl Transport {
         self.conns[usize::from(conn.0)].can_write()
     }
 
-    /// The next operation of a connection's write.
+    /// The next operation of a connection's youngest write.
     pub(super) fn write_entry(&mut self, index: u16) -> squeue::Entry {
         let features = self.ring.features();
         let conn = &mut self.conns[usize::from(index)];
-        let is_large = conn.queue.bytes() >= u64::from(self.zero_copy_bytes_min);
-        conn.traffic = Traffic::of(is_large, conn.queue.is_registered());
-        conn.carried_by = match self.trials[conn.traffic as usize].path() {
-            _ if conn.plain_only => CarriedBy::SendMsg,
-            CarriedBy::SendZc if conn.notifications_in_flight == NOTIFICATIONS_MAX => {
-                CarriedBy::SendMsg
-            }
+        let (fd, user_data) = (conn.fd(), conn.user_data(Op::Write));
+        let notifications_full = conn.notifications_in_flight == NOTIFICATIONS_MAX;
+        let write = conn.writes.youngest().expect("a write is wanted");
+        conn.carried_by = match self.trials[write.traffic as usize].path() {
+            _ if write.plain_only => CarriedBy::SendMsg,
+            CarriedBy::SendZc if notifications_full => CarriedBy::SendMsg,
             path => path,
         };
-        let window = conn.queue.window();
+        let window = write.queue.window();
         conn.offered_bytes = window.bytes;
-        let fd = conn.fd();
         // One notification for each write instead of one for each piece the socket takes. Not for plain sends: a
         // send that waits for all hides the errno that cut it short, and coming back costs those next to nothing.
         let wait_all = if features.send_zc_wait_all {
@@ -161,32 +177,53 @@ impl Transport {
             CarriedBy::WritevFixed => {
                 opcode::WritevFixed::new(fd, window.iovecs, window.len, ARENA_BUFFER).build()
             }
-            CarriedBy::SendMsg => opcode::SendMsg::new(fd, conn.queue.message(&window))
+            CarriedBy::SendMsg => opcode::SendMsg::new(fd, write.queue.message(&window))
                 .flags(libc::MSG_NOSIGNAL as u32)
                 .build(),
             CarriedBy::SendZc => {
-                let fixed = features.vectored_fixed && conn.traffic.is_registered();
-                opcode::SendMsgZc::new(fd, conn.queue.message(&window))
+                let fixed = features.vectored_fixed && write.traffic.is_registered();
+                opcode::SendMsgZc::new(fd, write.queue.message(&window))
                     .flags((libc::MSG_NOSIGNAL | wait_all) as u32)
                     .ioprio(REPORT_USAGE)
                     .buf_index(fixed.then_some(ARENA_BUFFER))
                     .build()
             }
         };
-        entry.user_data(conn.user_data(Op::Write))
+        entry.user_data(user_data)
     }
 
-    /// A write completion, or the notification that its memory is free.
+    /// The kernel is done with the memory of one zero-copy operation.
+    pub(super) fn handle_notification(
+        &mut self,
+        index: u16,
+        number: u8,
+        completion: Completion,
+    ) -> Option<Step> {
+        let conn = &mut self.conns[usize::from(index)];
+        let Some(write) = conn
+            .writes
+            .numbered(number)
+            .filter(|write| write.notifications_in_flight > 0)
+        else {
+            return self.handle_stale(completion);
+        };
+        write.notifications_in_flight -= 1;
+        conn.notifications_in_flight -= 1;
+        self.stats.zero_copy_notifications += 1;
+        self.stats.zero_copy_copied += u64::from(completion.result as u32 & USAGE_COPIED != 0);
+        self.retire_write(index)
+    }
+
+    /// The operation of the youngest write is home.
     pub(super) fn handle_write(&mut self, index: u16, completion: Completion) -> Option<Step> {
         let conn = &mut self.conns[usize::from(index)];
-        if completion.is_notification() {
-            conn.notifications_in_flight -= 1;
-            self.stats.zero_copy_notifications += 1;
-            self.stats.zero_copy_copied += u64::from(completion.result as u32 & USAGE_COPIED != 0);
-            return self.finish_write(index);
-        }
+        let write = conn
+            .writes
+            .youngest()
+            .expect("an operation in flight belongs to a write");
         conn.write = OpState::Idle;
         // Only a zero-copy send announces more: its notification. It may do so even when it failed.
+        write.notifications_in_flight += u32::from(completion.has_more());
         conn.notifications_in_flight += u32::from(completion.has_more());
         let path = conn.carried_by as usize;
         self.stats.write_operations[path] += 1;
@@ -197,31 +234,34 @@ impl Transport {
             // No correct kernel answers so; believing it would corrupt the stream or never end.
             return self.fail_write(index, LostCause::Unexpected(Errno(0)));
         }
-        conn.queue.advance(taken);
-        conn.write_refusals = 0;
+        write.queue.advance(taken);
+        write.refusals = 0;
         self.stats.write_bytes[path] += taken;
         self.stats.short_writes += u64::from(taken < conn.offered_bytes);
-        self.meter.carried(conn.traffic, conn.carried_by, taken);
-        if conn.queue.is_done() || conn.phase != Phase::Open {
-            return self.finish_write(index);
+        if self.meter.is_running() {
+            self.meter.carried(write.traffic, conn.carried_by, taken);
+        }
+        if write.queue.is_done() || conn.phase != Phase::Open {
+            return self.retire_write(index);
         }
         conn.write = OpState::Wanted;
         self.list(index);
         None
     }
 
-    /// The write is over when every byte is with the kernel and no notification is due.
-    fn finish_write(&mut self, index: u16) -> Option<Step> {
+    /// Reports the oldest write if it is done: every byte is with the kernel and no notification is due.
+    pub(super) fn retire_write(&mut self, index: u16) -> Option<Step> {
         let conn = &mut self.conns[usize::from(index)];
         if conn.phase != Phase::Open {
             return self.settle(index);
         }
-        if !conn.queue.is_done() || conn.notifications_in_flight > 0 {
+        if !conn.writes.is_oldest_done() {
             return None;
         }
-        assert!(conn.write == OpState::Idle && conn.is_writing);
-        conn.queue.clear(self.arena.mapping());
-        conn.is_writing = false;
+        let was_measured = conn.writes.retire_oldest(self.arena.mapping());
+        self.meter.end(u32::from(was_measured));
+        // Those behind it may have been done before; they are reported before anything else is looked at.
+        self.retiring = conn.writes.is_oldest_done().then_some(index);
         Some(Step::Event(Event::WriteDone {
             conn: ConnIndex(index),
         }))
@@ -234,6 +274,10 @@ impl Transport {
             return self.settle(index);
         }
         let path = conn.carried_by;
+        let write = conn
+            .writes
+            .youngest()
+            .expect("an operation in flight belongs to a write");
         match errno::on_write(errno, path) {
             OnWrite::LeavePath => {
                 tracing::warn!(
@@ -246,8 +290,8 @@ impl Transport {
             }
             OnWrite::Plainly => self.write_again_plainly(index),
             OnWrite::Again(cause) => {
-                conn.write_refusals += 1;
-                if conn.write_refusals > REFUSALS_MAX {
+                write.refusals += 1;
+                if write.refusals > REFUSALS_MAX {
                     return self.fail_write(index, cause);
                 }
                 conn.write = OpState::Wanted;
@@ -261,7 +305,10 @@ impl Transport {
     fn write_again_plainly(&mut self, index: u16) -> Option<Step> {
         self.stats.write_fallbacks += 1;
         let conn = &mut self.conns[usize::from(index)];
-        conn.plain_only = true;
+        conn.writes
+            .youngest()
+            .expect("the write that was refused")
+            .plain_only = true;
         conn.write = OpState::Wanted;
         self.list(index);
         None

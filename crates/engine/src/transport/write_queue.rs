@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! pieces   [  done  ][ partly done | rest ][ ... ][ ... ]
-//! iovecs    0   ..  first^ moved forward           len
+//! iovecs    0   ..  first^ moved forward           end
 //! ```
 //!
-//! Invariants, checked after each change: `first <= len <= capacity`; `done_bytes <= bytes`; the iovecs from `first`
+//! Invariants, checked after each change: `first <= iovecs <= pieces_max`; `done_bytes <= bytes`; the iovecs from `first`
 //! on describe exactly the bytes that are not done, in order; none of them is empty.
 //!
 //! It keeps alive what the kernel reads: blocks by lending, `Bytes` by holding them. Nothing is let go before
@@ -20,15 +20,11 @@ use crate::memory::Mapping;
 /// Most iovecs the kernel takes in one call (`UIO_MAXIOV`).
 pub(super) const IOVECS_MAX: usize = 1024;
 
-const EMPTY_IOVEC: libc::iovec = libc::iovec {
-    iov_base: std::ptr::null_mut(),
-    iov_len: 0,
-};
-
 /// See the module.
 pub(super) struct WriteQueue {
-    iovecs: Box<[libc::iovec]>,
-    len: usize,
+    /// Never grows past the capacity it starts with, so its place in memory is fixed.
+    iovecs: Vec<libc::iovec>,
+    pieces_max: usize,
     first: usize,
     bytes: u64,
     done_bytes: u64,
@@ -53,8 +49,8 @@ impl WriteQueue {
         // SAFETY: `msghdr` is a plain C struct of integers and pointers; all zeroes is a valid value.
         let message = Box::new(unsafe { std::mem::zeroed() });
         Self {
-            iovecs: vec![EMPTY_IOVEC; pieces_max].into_boxed_slice(),
-            len: 0,
+            iovecs: Vec::with_capacity(pieces_max),
+            pieces_max,
             first: 0,
             bytes: 0,
             done_bytes: 0,
@@ -66,7 +62,7 @@ impl WriteQueue {
     }
 
     pub(super) fn room_pieces(&self) -> usize {
-        self.iovecs.len() - self.len
+        self.pieces_max - self.iovecs.len()
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -107,23 +103,22 @@ impl WriteQueue {
     }
 
     fn push_piece(&mut self, base: *mut u8, len: usize, registered: bool) {
-        assert!(self.len < self.iovecs.len(), "room for the piece");
+        assert!(self.iovecs.len() < self.pieces_max, "room for the piece");
         assert!(
             len > 0 && self.first == 0 && self.done_bytes == 0,
             "pieces come before the first byte leaves"
         );
-        self.iovecs[self.len] = libc::iovec {
+        self.iovecs.push(libc::iovec {
             iov_base: base.cast(),
             iov_len: len,
-        };
-        self.len += 1;
+        });
         self.bytes += len as u64;
         self.foreign_pieces += usize::from(!registered);
     }
 
     /// The next bytes, in as many iovecs as the kernel takes. Empty when everything is done.
     pub(super) fn window(&self) -> Window {
-        let end = self.len.min(self.first + IOVECS_MAX);
+        let end = self.iovecs.len().min(self.first + IOVECS_MAX);
         let iovecs = &self.iovecs[self.first..end];
         Window {
             iovecs: iovecs.as_ptr(),
@@ -168,15 +163,16 @@ impl WriteQueue {
             mapping.lend_end(block);
         }
         self.held.clear();
-        (self.len, self.first, self.foreign_pieces) = (0, 0, 0);
+        self.iovecs.clear();
+        (self.first, self.foreign_pieces) = (0, 0);
         (self.bytes, self.done_bytes) = (0, 0);
     }
 
     fn check_invariants(&self) {
-        assert!(self.first <= self.len && self.len <= self.iovecs.len());
+        assert!(self.first <= self.iovecs.len() && self.iovecs.len() <= self.pieces_max);
         assert!(self.done_bytes <= self.bytes);
         debug_assert_eq!(
-            self.iovecs[self.first..self.len]
+            self.iovecs[self.first..]
                 .iter()
                 .map(|iovec| iovec.iov_len as u64)
                 .sum::<u64>(),

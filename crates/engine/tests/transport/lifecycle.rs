@@ -265,6 +265,115 @@ fn a_zero_copy_write_is_done_only_when_its_memory_is_free() {
 }
 
 #[test]
+fn zero_copy_writes_overlap_while_their_memory_is_with_the_kernel() {
+    let config = TransportConfig {
+        writes_max: 4,
+        ..config(WritePath::SendZc)
+    };
+    let Some(mut rig) = Rig::try_new(&config, &small_arena()) else {
+        return;
+    };
+    let (go, gone) = mpsc::channel::<()>();
+    let (addr, served) = peer(move |stream| {
+        gone.recv().unwrap();
+        read_to_end(stream)
+    });
+    rig.connect(
+        CONN,
+        addr,
+        &SocketOptions {
+            send_buffer_bytes: Some(4 << 20),
+            ..SocketOptions::default()
+        },
+    );
+    // Writes go on until the peer's buffer is full and the kernel holds the memory of several.
+    let mut frames = Vec::new();
+    let mut sent = Vec::new();
+    let mut out_most = 0;
+    let mut quiet_rounds = 0;
+    while quiet_rounds < 20 {
+        quiet_rounds += 1;
+        if rig.transport.can_write(CONN) {
+            quiet_rounds = 0;
+            let payload = Bytes::from(pattern(frames.len() as u64, 60_000));
+            rig.write(CONN, &[Piece::Bytes(payload.clone())]);
+            sent.extend_from_slice(&payload);
+            frames.push(payload);
+        }
+        rig.step(Duration::from_millis(5));
+        let done = rig.count(Seen::WriteDone(CONN));
+        out_most = out_most.max(frames.len() - done);
+        // Done means free, and in order.
+        assert!(
+            frames[..done].iter().all(Bytes::is_unique),
+            "a write that is done is held"
+        );
+        assert!(
+            frames[done..].iter().all(|payload| !payload.is_unique()),
+            "a write that is out is not held"
+        );
+    }
+    assert!(
+        (2..=4).contains(&out_most),
+        "{out_most} {:?}",
+        rig.transport.stats()
+    );
+    go.send(()).unwrap();
+    let writes = frames.len();
+    rig.drive_until("every write", |rig| {
+        rig.count(Seen::WriteDone(CONN)) == writes
+    });
+    drop(frames);
+    rig.finish_sent(served, &sent);
+}
+
+#[test]
+fn overlapping_writes_are_all_freed_when_the_connection_ends() {
+    let config = TransportConfig {
+        writes_max: 8,
+        ..config(WritePath::SendZc)
+    };
+    let Some(mut rig) = Rig::try_new(&config, &small_arena()) else {
+        return;
+    };
+    let (release_peer, addr, served) = black_hole();
+    rig.connect(
+        CONN,
+        addr,
+        &SocketOptions {
+            send_buffer_bytes: Some(4 << 20),
+            ..SocketOptions::default()
+        },
+    );
+    let payload = Bytes::from(pattern(1, 60_000));
+    let mut quiet_rounds = 0;
+    let mut written = 0;
+    while quiet_rounds < 20 {
+        quiet_rounds += 1;
+        if rig.transport.can_write(CONN) {
+            quiet_rounds = 0;
+            written += 1;
+            rig.write(CONN, &[Piece::Bytes(payload.clone())]);
+        }
+        rig.step(Duration::from_millis(5));
+    }
+    assert!(
+        rig.count(Seen::WriteDone(CONN)) + 2 <= written,
+        "several writes are out"
+    );
+    rig.transport.close(CONN);
+    let (cause, progress) = rig.drive_until_closed(CONN);
+    assert!(
+        cause == LostCause::Local && progress.is_some_and(|bytes| bytes <= 60_000),
+        "{cause:?} {progress:?}"
+    );
+    assert!(payload.is_unique());
+    drop(release_peer);
+    served.join().unwrap();
+    rig.finish();
+}
+
+#[test]
 fn dropping_a_transport_in_full_flight_leaves_nothing_behind() {
     let (full, _filler) = full_listener();
     for write_path in PATHS {

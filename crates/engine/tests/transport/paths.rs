@@ -299,12 +299,13 @@ proptest! {
         wait_all: bool,
         registered: bool,
         tiny: bool,
+        writes_max in 1u8..=8,
         reads in prop::collection::vec(1usize..3_000, 1..20),
         writes in prop::collection::vec(prop::collection::vec((0usize..3, 0usize..9_000, 1usize..7_000), 1..12), 1..8),
     ) {
         let (write_path, _) = PATHS[path];
         let features = Features { send_zc_wait_all: wait_all, registered_arena: registered, ..Features::default() };
-        let config = TransportConfig { features, ..config(write_path) };
+        let config = TransportConfig { features, writes_max, ..config(write_path) };
         let Some(mut rig) = Rig::try_new(&config, &small_arena()) else { return Ok(()) };
         let (addr, served) = peer(move |mut stream| {
             let mut all = Vec::new();
@@ -320,6 +321,7 @@ proptest! {
         rig.connect(CONN, addr, &if tiny { tiny_send_buffer() } else { SocketOptions::default() });
         let frame = Frame::new(&rig.arena, 1, 16_384);
         let mut sent = Vec::new();
+        let writes_count = writes.len();
         for write in writes {
             let pieces: Vec<_> = write
                 .into_iter()
@@ -329,9 +331,11 @@ proptest! {
                     _ => Piece::Bytes(Bytes::from(pattern(start as u64, len))),
                 })
                 .collect();
-            rig.write_all(CONN, &pieces);
+            rig.drive_until("room for a write", |rig| rig.transport.can_write(CONN));
+            rig.write(CONN, &pieces);
             sent.extend(wire_bytes(&pieces));
         }
+        rig.drive_until("every write", |rig| rig.count(Seen::WriteDone(CONN)) == writes_count);
         frame.release(&rig.arena);
         rig.finish_sent(served, &sent);
     }

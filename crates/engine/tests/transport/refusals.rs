@@ -288,10 +288,14 @@ fn running_out_of_descriptors_is_an_event_and_a_typed_error() {
     }
     let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
     let arena = Arc::new(Arena::new(&small_arena()).unwrap());
-    let limit = libc::rlimit {
+    let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
+    // SAFETY: `limit` is writable for the length of the call.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    assert_eq!(result, 0);
+    let usual = std::mem::replace(&mut limit.rlim_cur, 0);
     // SAFETY: `limit` is readable for the length of the call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
     rig.transport
@@ -307,4 +311,7 @@ fn running_out_of_descriptors_is_an_event_and_a_typed_error() {
         .expect("refused");
     assert!(matches!(error, SetupError::Descriptors { .. }), "{error:?}");
     rig.finish();
+    limit.rlim_cur = usual;
+    // SAFETY: `limit` is readable for the length of the call. What runs when the process ends may need descriptors.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
 }
