@@ -72,6 +72,9 @@ pub const RECV_BUFFERS_MIN: u32 = 16;
 pub const REQUEST_TIMEOUT_US_DEFAULT: u64 = 5_000_000;
 /// Time from acceptance after which a record gets its answer whatever happens.
 pub const DELIVERY_TIMEOUT_US_DEFAULT: u64 = 120_000_000;
+/// Time without a finished write after which a connection is given up. The largest frame (64 MiB) finishes in it at
+/// 1.1 MB/s. Records do not wait for it: one whose deadline passes in the middle of a write ends the connection.
+pub const WRITE_STALL_US: u64 = 60_000_000;
 /// The shortest timeout: below this every request would be resent before a healthy server answers.
 pub const TIMEOUT_US_MIN: u64 = 1_000;
 /// The longest timeout or interval: a day.

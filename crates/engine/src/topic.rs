@@ -3,7 +3,7 @@
 //! One object a topic for the whole engine, shared by its producers: two lanes for one partition would break the laws
 //! of its window. Asking the server for the partition count is the shard's job; the answer lands here.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ringmain_proto::LaneConfig;
@@ -39,6 +39,10 @@ impl TopicName {
         }
     }
 
+    pub(crate) fn is(&self, stream: &str, topic: &str) -> bool {
+        self.stream == stream && self.topic == topic
+    }
+
     /// Something of the topic is missing on the server.
     pub(crate) fn mark_stale(&self) {
         if !self.stale.swap(true, Ordering::Relaxed) {
@@ -72,8 +76,8 @@ impl std::fmt::Display for TopicName {
 /// A topic in use.
 pub(crate) struct Topic {
     pub(crate) name: Arc<TopicName>,
-    /// The server's numbers of stream and topic: two spellings of one topic must share their lanes.
-    pub(crate) ids: (u32, u32),
+    /// The server's numbers of stream and topic when last asked, one in each half.
+    ids: AtomicU64,
     pub(crate) lane_config: LaneConfig,
     /// At least 1.
     partitions_count: AtomicU32,
@@ -90,7 +94,7 @@ impl Topic {
     ) -> Self {
         Self {
             name,
-            ids,
+            ids: AtomicU64::new(pack(ids)),
             lane_config,
             partitions_count: AtomicU32::new(partitions_count.max(1)),
             lanes: (0..lanes_max).map(|_| OnceLock::new()).collect(),
@@ -99,6 +103,16 @@ impl Topic {
 
     pub(crate) fn partitions_count(&self) -> u32 {
         self.partitions_count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn ids(&self) -> (u32, u32) {
+        let ids = self.ids.load(Ordering::Relaxed).to_le_bytes();
+        let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| ids[at + index]));
+        (half(0), half(4))
+    }
+
+    pub(crate) fn set_ids(&self, ids: (u32, u32)) {
+        self.ids.store(pack(ids), Ordering::Relaxed);
     }
 
     /// Takes the server's answer over. A topic without partitions keeps its last count: sending to it is refused by
@@ -129,4 +143,8 @@ impl Topic {
     pub(crate) fn lanes_max(&self) -> u32 {
         u32::try_from(self.lanes.len()).expect("made from a u32")
     }
+}
+
+fn pack((stream_id, topic_id): (u32, u32)) -> u64 {
+    u64::from(topic_id) << 32 | u64::from(stream_id)
 }

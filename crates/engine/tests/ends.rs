@@ -5,8 +5,11 @@ mod support;
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use ringmain::{BuildError, CallError, Engine, NotSentReason, Outcome, Record};
-use ringmain_broker::Broker;
+use ringmain::{
+    BuildError, CallError, Engine, NotSentReason, Outcome, Record, SocketOptions, WritePath,
+};
+use ringmain_broker::{Action, Broker, Fault, Script};
+use ringmain_wire::Operation;
 use support::{PATIENCE, Server, read_back, unique};
 
 /// Generous for a busy machine, far below any timeout of the engine.
@@ -135,6 +138,59 @@ fn every_record_has_its_answer_by_its_delivery_timeout() {
         "what had to wait for the window never left: {account}"
     );
     assert_eq!(account.unknown + account.not_sent, 100);
+}
+
+#[test]
+fn a_server_that_never_reads_again_ends_in_receipts_by_the_deadline() {
+    for path in [
+        WritePath::WritevFixed,
+        WritePath::SendMsg,
+        WritePath::SendZc,
+    ] {
+        deaf(path);
+    }
+}
+
+fn deaf(path: WritePath) {
+    let stall = Action::StallReading { us: 3_600_000_000 };
+    let script = Script::new().fault(Fault::on(Operation::SendMessages).action(stall).times(0));
+    let server = Server::embedded(Broker::builder().script(script));
+    let sockets = SocketOptions {
+        send_buffer_bytes: Some(8192),
+        ..SocketOptions::default()
+    };
+    let builder = server
+        .engine()
+        .memory_bytes_max(64 << 20)
+        .socket_options(sockets);
+    let engine = match builder.write_path(path).build() {
+        Ok(engine) => engine,
+        Err(BuildError::Setup(cause)) => {
+            return println!("skipped on this kernel: {path:?}: {cause}");
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let producer = engine
+        .producer(unique("deaf"), "topic")
+        .create_if_missing(1)
+        .delivery_timeout_us(300_000)
+        .build()
+        .expect("a new topic");
+    let started = Instant::now();
+    // More than the buffers of both sockets hold, so that a write is stuck.
+    let receipts = producer
+        .send_batch((0..20).map(|_| Record::new(vec![1; 1_000_000])))
+        .expect("accepted");
+    let account = receipts.wait_deadline(started + PATIENCE);
+    assert_eq!(account.in_flight, 0, "{path:?}: {account}");
+    assert!(account.stored < 20, "{path:?}: {account}");
+    assert!(
+        started.elapsed() < PROMPT,
+        "{path:?}: {:?}",
+        started.elapsed()
+    );
+    assert!(engine.close(Duration::ZERO).account.balances());
+    assert_eq!(engine.stats().slots_free, engine.stats().slots, "{path:?}");
 }
 
 #[test]

@@ -328,3 +328,83 @@ fn a_partition_that_commits_nothing_for_a_while_catches_up() {
     let account = receipts.wait_deadline(Instant::now() + PATIENCE);
     assert!(account.all_stored(), "{account}");
 }
+
+/// Sends from several threads while the broker stalls, dies and comes back, and audits every record by reading back.
+/// `RINGMAIN_TEST_RECORDS` sets how many; the default keeps a debug build quick.
+#[test]
+fn a_long_run_through_stalls_and_restarts_accounts_for_every_record() {
+    let records: u32 = std::env::var("RINGMAIN_TEST_RECORDS")
+        .ok()
+        .and_then(|records| records.parse().ok())
+        .unwrap_or(100_000);
+    let restart = Act::Restart {
+        state: RestartState::Kept,
+        down_us: 20_000,
+    };
+    let script = Script::new()
+        .fault(sends(Action::Broker(restart)).at(30).every(100).times(4))
+        .fault(
+            sends(Action::StallReading { us: 50_000 })
+                .at(10)
+                .every(70)
+                .times(5),
+        )
+        .fault(sends(Action::Drop).at(17).every(90).times(5))
+        .fault(sends(Action::CommitAndCut).at(45).every(110).times(4));
+    let mut run = Run::with(script);
+    run.window = 16;
+    let stream = unique("long");
+    let engine = run
+        .engine()
+        .shards(2)
+        .connections(4)
+        .build()
+        .expect("the script spares logins");
+    let producer = engine
+        .producer(&stream, "topic")
+        .create_if_missing(PARTITIONS)
+        .batch_records_max(500)
+        .build()
+        .expect("a new topic");
+    let outcomes = send_from_threads(&producer, records);
+    let report = engine.close(PATIENCE);
+    assert_eq!(report.account.accepted, u64::from(records));
+    assert!(report.account.all_stored(), "{}", report.account);
+    assert!(report.drained);
+    // Records of different threads interleave, so order is not audited here.
+    run.audit(&stream, &outcomes, false);
+}
+
+/// The outcome of each record, in the order of the numbers they carry.
+fn send_from_threads(producer: &Producer, records: u32) -> Vec<Outcome> {
+    const THREADS: u32 = 4;
+    let mut outcomes: Vec<(u32, Outcome)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let numbers = (thread..records).step_by(THREADS as usize);
+                    let receipts: Vec<_> = numbers
+                        .map(|number| {
+                            (
+                                number,
+                                producer
+                                    .send_slice(&number.to_le_bytes(), None)
+                                    .expect("accepted"),
+                            )
+                        })
+                        .collect();
+                    let answered = receipts
+                        .into_iter()
+                        .map(|(number, receipt)| (number, receipt.wait()));
+                    answered.collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("no panic"))
+            .collect()
+    });
+    outcomes.sort_unstable_by_key(|(number, _)| *number);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}

@@ -402,6 +402,7 @@ impl EngineBuilder {
         config.lanes_max = plan.lanes_per_conn;
         config.calls_max = if is_control { limits::CALLS_MAX } else { 1 };
         config.request_timeout_us = self.request_timeout_us;
+        config.write_stall_us = limits::WRITE_STALL_US;
         config.on_lost_coverage = self.on_lost_coverage;
         if let Some(interval_us) = options.heartbeat_interval_us {
             config.heartbeat_interval_us =

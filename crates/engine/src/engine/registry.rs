@@ -72,8 +72,11 @@ impl Registry {
         Some((seat.shard, place))
     }
 
-    pub(crate) fn topic(&self, ids: (u32, u32)) -> Option<&Arc<Topic>> {
-        self.topics.iter().find(|topic| topic.ids == ids)
+    /// The topic of these names, or of these numbers: names can change, and a topic that was deleted and created anew
+    /// has new numbers. Either way its partitions have one lane each.
+    pub(crate) fn topic(&self, stream: &str, topic: &str, ids: (u32, u32)) -> Option<&Arc<Topic>> {
+        let mut topics = self.topics.iter();
+        topics.find(|known| known.ids() == ids || known.name.is(stream, topic))
     }
 
     pub(crate) fn topics(&self) -> Vec<Arc<Topic>> {

@@ -257,7 +257,7 @@ impl ProducerBuilder {
             },
         };
         let mut registry = inner.registry();
-        if let Some(topic) = registry.topic(ids) {
+        if let Some(topic) = registry.topic(&self.stream, &self.topic, ids) {
             if topic.lane_config != lane_config {
                 return Err(BuildError::WindowShared {
                     window: u32::from(topic.lane_config.window_requests_max),
@@ -267,6 +267,7 @@ impl ProducerBuilder {
                     },
                 });
             }
+            topic.set_ids(ids);
             topic.set_partitions_count(info.partitions_count);
             return Ok(Arc::clone(topic));
         }

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use ringmain_proto::{BatchKey, Ended, FatalError, Micros, SubmitError};
+use ringmain_proto::{BatchKey, Ended, FatalError, Frame, Micros, SubmitError};
 
 use super::calls::CallTable;
 use super::connection::Connection;
@@ -154,11 +154,31 @@ impl Core {
             let client = &mut self.conns[index].client;
             if client.poll_deadline().is_some_and(|at| at <= now) {
                 client.handle_timeout(now);
+                self.free_overdue(now, index);
                 self.look_at_lanes_of(index);
             }
         }
         self.run_lane_timers(now);
         self.refresh_watched(now);
+    }
+
+    /// A batch whose deadline passed in the middle of a write is decided, and its outcome held back until the kernel has
+    /// let go of its memory. A server that does not read would keep it for long: closing the connection frees it.
+    fn free_overdue(&mut self, now: Micros, index: usize) {
+        let conn = &mut self.conns[index];
+        let is_overdue = |frame: &Frame| match frame {
+            Frame::Batch(BatchKey(key)) => self.batches[*key as usize]
+                .as_ref()
+                .is_some_and(|in_flight| in_flight.batch.deadline <= now),
+            _ => false,
+        };
+        if conn.writing.iter().any(is_overdue) {
+            tracing::warn!(
+                connection = index,
+                "the server does not read; closing to free records that are overdue"
+            );
+            conn.close_wanted = true;
+        }
     }
 
     /// Hands sealed batches to their protocol clients, in order.
