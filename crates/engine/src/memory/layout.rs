@@ -15,8 +15,10 @@ pub const HUGE_PAGE_BYTES: usize = 2 * 1024 * 1024;
 pub const SLOT_BYTES_MIN: u32 = BASE_PAGE_BYTES as u32;
 /// Largest slot: the largest frame of the protocol.
 pub const SLOT_BYTES_MAX: u32 = 64 * 1024 * 1024;
-/// Most slots, and most header entries, of one shard. One slot of 4 KiB each would already be 256 MiB.
+/// Most slots of one shard. The smallest slots would already be 256 MiB.
 pub const SLOTS_MAX: u32 = 65_536;
+/// Most entries of the header slab: one for each slot, and as many for everything else.
+pub const HEADERS_MAX: u32 = 2 * SLOTS_MAX;
 /// Most receive buffers: the kernel's limit for a provided-buffer ring (`1 << 15` entries).
 pub const RECV_BUFFERS_MAX: u32 = 32_768;
 /// Bytes the kernel uses for one entry of a provided-buffer ring (`struct io_uring_buf`).
@@ -46,7 +48,7 @@ pub struct ArenaConfig {
     pub slot_bytes: u32,
     /// Number of slots, 1 to [`SLOTS_MAX`].
     pub slots: u32,
-    /// Number of 256-byte entries of the header slab, 1 to [`SLOTS_MAX`]. One for each request that can be
+    /// Number of 256-byte entries of the header slab, 1 to [`HEADERS_MAX`]. One for each request that can be
     /// unresolved at a time, and one for each control call.
     pub headers: u32,
     /// Bytes of one receive buffer; a multiple of [`BASE_PAGE_BYTES`], at most 1 MiB.
@@ -213,8 +215,8 @@ fn check(config: &ArenaConfig) -> Result<(), ArenaError> {
     if !(1..=SLOTS_MAX).contains(&config.slots) {
         return fail("slots", config.slots, "a shard has 1 to 65536 slots");
     }
-    if !(1..=SLOTS_MAX).contains(&config.headers) {
-        return fail("headers", config.headers, "a shard has 1 to 65536 headers");
+    if !(1..=HEADERS_MAX).contains(&config.headers) {
+        return fail("headers", config.headers, "a shard has 1 to 131072 headers");
     }
     let recv_page = BASE_PAGE_BYTES as u32;
     if !(recv_page..=1 << 20).contains(&config.recv_buffer_bytes)

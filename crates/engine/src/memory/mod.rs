@@ -21,8 +21,8 @@ mod slot;
 pub use arena::Arena;
 pub use error::ArenaError;
 pub use layout::{
-    ArenaConfig, ArenaLayout, BASE_PAGE_BYTES, HEADER_BYTES, HUGE_PAGE_BYTES, RECV_BUFFERS_MAX,
-    Region, SLOT_BYTES_MAX, SLOT_BYTES_MIN, SLOTS_MAX,
+    ArenaConfig, ArenaLayout, BASE_PAGE_BYTES, HEADER_BYTES, HEADERS_MAX, HUGE_PAGE_BYTES,
+    RECV_BUFFERS_MAX, Region, SLOT_BYTES_MAX, SLOT_BYTES_MIN, SLOTS_MAX,
 };
 pub use mapping::PageKind;
 pub use slot::{SlotKind, SlotPool, SlotToken};

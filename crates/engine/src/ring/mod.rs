@@ -74,6 +74,8 @@ pub(crate) struct Ring {
     /// `next <= taken <= BATCH_COMPLETIONS`; those from `next` on are not dispatched yet.
     batch_next: usize,
     batch_taken: usize,
+    /// The kernel's count of lost completions when it was last read.
+    lost_seen: u32,
 }
 
 impl Ring {
@@ -94,6 +96,7 @@ impl Ring {
             batch: Box::new([Completion::default(); BATCH_COMPLETIONS]),
             batch_next: 0,
             batch_taken: 0,
+            lost_seen: 0,
         })
     }
 
@@ -191,12 +194,14 @@ impl Ring {
             self.batch_next == self.batch_taken,
             "a batch is drained before the next is taken"
         );
-        if self.uring.submission().cq_overflow() {
-            self.counters.completion_overflows += 1;
-        }
+        // The flag: completions are set aside, none is lost. The count: the kernel had no memory to set one aside.
+        let is_overflowing = self.uring.submission().cq_overflow();
+        let completions = self.uring.completion();
+        let lost = completions.overflow().wrapping_sub(self.lost_seen);
+        self.lost_seen = completions.overflow();
+        self.counters.completion_overflows += u64::from(is_overflowing) + u64::from(lost);
         self.batch_next = 0;
         self.batch_taken = 0;
-        let completions = self.uring.completion();
         for (place, entry) in self.batch.iter_mut().zip(completions) {
             *place = Completion {
                 user_data: entry.user_data(),

@@ -220,13 +220,14 @@ pub(crate) enum Piece<'a> {
 
 /// What a list of pieces puts on the wire.
 pub(crate) fn wire_bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
-    pieces
-        .iter()
-        .flat_map(|piece| match piece {
-            Piece::Slot(token, range) => token.as_ref()[range.clone()].to_vec(),
-            Piece::Bytes(bytes) => bytes.to_vec(),
-        })
-        .collect()
+    let mut all = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Slot(token, range) => all.extend_from_slice(&token.as_ref()[range.clone()]),
+            Piece::Bytes(bytes) => all.extend_from_slice(bytes),
+        }
+    }
+    all
 }
 
 /// Bytes that repeat only after a long while, so that a shifted or repeated piece is seen.
