@@ -47,6 +47,18 @@ pub(crate) struct ServerArgs {
     pub(crate) password_file: Option<PathBuf>,
 }
 
+/// Which topic of the server.
+#[derive(Args)]
+pub(crate) struct TopicArgs {
+    /// Name of the stream.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stream: String,
+
+    /// Name of the topic in it.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) topic: String,
+}
+
 #[derive(Args)]
 pub(crate) struct BenchArgs {
     #[command(flatten)]
@@ -125,13 +137,8 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 
-    /// Stream to send to.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) stream: String,
-
-    /// Topic to send to.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) topic: String,
+    #[command(flatten)]
+    pub(crate) target: TopicArgs,
 
     /// File to read; `-` or none is standard input.
     pub(crate) file: Option<PathBuf>,
@@ -171,13 +178,8 @@ pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 
-    /// Stream to read.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) stream: String,
-
-    /// Topic to read.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) topic: String,
+    #[command(flatten)]
+    pub(crate) target: TopicArgs,
 
     /// Read this partition alone, from 0. Without it: all, one after the other.
     #[arg(long, value_name = "N")]

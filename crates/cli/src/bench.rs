@@ -75,23 +75,24 @@ pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
             (path.name(), bytes)
         }),
     };
-    if args.json {
-        say::result(format_args!("{}", report.json(&stats.to_json())))?;
+    // Printed first and looked at last: a reader that has gone is no reason to call lost records stored.
+    let printed = if args.json {
+        say::result(format_args!("{}", report.json(&stats.to_json())))
     } else {
-        say::result(format_args!("{}", report.table()))?;
-        if !server.is_embedded() {
-            say::note(format_args!(
-                "the records stay in topic {}/{} of {}",
-                args.stream,
-                args.topic,
-                server.shown()
-            ));
-        }
+        say::result(format_args!("{}", report.table()))
+    };
+    if !server.is_embedded() {
+        say::note(format_args!(
+            "the records stay in topic {}/{} of {}",
+            args.stream,
+            args.topic,
+            server.shown()
+        ));
     }
     match bench.latency.lost() {
         Some(first) => Err(Failure::not_all_stored(&engine, &server.shown(), first)),
         None if interrupt.raised() => Err(Failure::Interrupted),
-        None => Ok(()),
+        None => printed,
     }
 }
 
@@ -180,9 +181,14 @@ impl Bench<'_> {
             match self.payloads.send(&self.producer, number) {
                 Ok(receipt) => self.latency.sent(partition, number, start_ns, receipt),
                 Err(SendError::Closed) if interrupt.raised() => break,
+                Err(SendError::EngineFailed) => {
+                    return Err(Failure::Machine {
+                        cause: SendError::EngineFailed.to_string(),
+                    });
+                }
                 Err(error) => {
-                    return Err(Failure::Refused {
-                        line: number + 1,
+                    return Err(Failure::RecordBytes {
+                        bytes: self.args.record_bytes,
                         error,
                     });
                 }

@@ -34,11 +34,11 @@ pub(crate) fn run(args: DumpArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::from_build(error, &server.shown()))?;
     let timeout = Duration::from_secs(args.timeout);
     let topic = engine
-        .topic(&args.stream, &args.topic, timeout)
+        .topic(&args.target.stream, &args.target.topic, timeout)
         .map_err(|error| Failure::from_call(error, &server.shown()))?
         .ok_or_else(|| Failure::TopicMissing {
-            stream: args.stream.clone(),
-            topic: args.topic.clone(),
+            stream: args.target.stream.clone(),
+            topic: args.target.topic.clone(),
             remedy: "give the names of one that does",
         })?;
     let count = topic.partitions_count;
@@ -82,8 +82,8 @@ impl Dump<'_> {
             let polled = self
                 .engine
                 .poll(
-                    &self.args.stream,
-                    &self.args.topic,
+                    &self.args.target.stream,
+                    &self.args.target.topic,
                     partition,
                     offset,
                     count,

@@ -105,6 +105,10 @@ pub(crate) enum Failure {
         found: u32,
         wanted: u32,
     },
+    #[error(
+        "records of {bytes} bytes cannot be sent: {error}; choose other --record-bytes or --memory-bytes"
+    )]
+    RecordBytes { bytes: u32, error: SendError },
     #[error("cannot read the password file {}: {source}; give a readable file", path.display())]
     PasswordFile { path: PathBuf, source: io::Error },
     #[error("cannot read {}: {source}; give a readable file, or none to read standard input", path.display())]
@@ -213,6 +217,7 @@ impl Failure {
             | Failure::FileIsUrl
             | Failure::Script { .. }
             | Failure::Configuration(_)
+            | Failure::RecordBytes { .. }
             | Failure::OutOfRange { .. }
             | Failure::Contradiction { .. }
             | Failure::Partitions { .. } => Code::Usage,

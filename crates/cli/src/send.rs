@@ -54,13 +54,14 @@ pub(crate) fn run(args: SendArgs) -> Result<(), Failure> {
     let mut sender = Sender::new(producer, &args);
     let sent = sender.send_all(&input, &interrupt);
     let report = engine.close(timeout);
-    say::result(format_args!(
-        "{} lines, {} bytes in {:.1} s",
+    // Printed first and looked at last: a reader that has gone is no reason to call lost records stored.
+    let printed = say::result(format_args!(
+        "{} lines, {} bytes in {:.1} s\n{}",
         sender.lines,
         sender.payload_bytes,
-        started.elapsed().as_secs_f64()
-    ))?;
-    say::result(format_args!("{}", report.account))?;
+        started.elapsed().as_secs_f64(),
+        report.account
+    ));
     sent?;
     sender.settle();
     if let Some(first) = sender.lost {
@@ -69,7 +70,7 @@ pub(crate) fn run(args: SendArgs) -> Result<(), Failure> {
     if interrupt.raised() {
         return Err(Failure::Interrupted);
     }
-    Ok(())
+    printed
 }
 
 fn producer(engine: &Engine, args: &SendArgs, server: &Server) -> Result<Producer, Failure> {
@@ -83,7 +84,7 @@ fn producer(engine: &Engine, args: &SendArgs, server: &Server) -> Result<Produce
         OrderingArg::Pipelined => Ordering::Pipelined,
     };
     let mut builder = engine
-        .producer(&args.stream, &args.topic)
+        .producer(&args.target.stream, &args.target.topic)
         .partitioning(partitioning)
         .ordering(ordering)
         .delivery_timeout_us(args.timeout * 1_000_000);

@@ -57,7 +57,7 @@ pub(super) struct Pace {
     rate: Option<u64>,
 }
 
-/// Sleeping is cut short by this much and the rest is spent spinning: the kernel's timers are late by up to 50 us and
+/// Sleeping is cut short by this much and the rest is spent asking for the time: the kernel's timers are late by up to 50 us and
 /// a wake-up takes a few more.
 const SPIN: Duration = Duration::from_micros(150);
 
@@ -84,7 +84,8 @@ impl Pace {
             if left > SPIN {
                 std::thread::sleep(left - SPIN);
             } else {
-                std::hint::spin_loop();
+                // Gives way to the shard and the broker where cores are few.
+                std::thread::yield_now();
             }
         }
     }

@@ -164,6 +164,12 @@ fn a_password_file_takes_the_place_of_the_password() {
     }
     failed(&login(SECRET), 5, "login");
     failed(&login(""), 2, "empty");
+    fs::write(&file, "iggy").expect("a file");
+    let mut command = ringmain(&["dump", "--stream", "s", "--topic", "t"]);
+    command.env("RINGMAIN_SERVER", &url);
+    command.arg("--password-file").arg(&file);
+    let ended = run(command, b"");
+    assert_eq!((ended.code, ended.out.as_slice()), (0, &b"a\na\na\n"[..]));
 }
 
 #[test]
@@ -205,16 +211,10 @@ fn lines_that_cannot_be_records() {
     failed(&keyed(long.as_bytes()), 7, "line 1 has a key of 256 bytes");
 }
 
-/// A broker that commits one fault, described by the lines of a script.
-fn faulty_broker(fault: &str) -> Broker {
-    let script = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(&script, format!("[[fault]]\n{fault}")).expect("a file");
-    Broker::start_with(&["--script", script.path().to_str().expect("UTF-8")])
-}
-
 #[test]
 fn the_server_refuses_a_record_for_good() {
-    let broker = faulty_broker("request = 'SendMessages'\naction = 'refuse'\ncode = 41\n");
+    let broker =
+        Broker::start_with_fault("request = 'SendMessages'\naction = 'refuse'\ncode = 41\n");
     let ended = broker.run(&["send", "--create"], b"a\n");
     failed(&ended, 1, "line 1 is the first: rejected by the server");
     let out = String::from_utf8(ended.out).expect("UTF-8");
@@ -224,7 +224,7 @@ fn the_server_refuses_a_record_for_good() {
 
 #[test]
 fn a_cut_connection_is_no_failure() {
-    let broker = faulty_broker("request = 'SendMessages'\naction = 'commit_and_cut'\n");
+    let broker = Broker::start_with_fault("request = 'SendMessages'\naction = 'commit_and_cut'\n");
     let ended = broker.run(&["send", "--create"], b"a\nb\n");
     assert_eq!(ended.code, 0, "{}", ended.err);
     let out = String::from_utf8(ended.out).expect("UTF-8");

@@ -149,3 +149,13 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let ended = dump.ended();
     assert_eq!((ended.code, ended.err.as_str()), (0, ""));
 }
+
+#[test]
+fn a_gone_reader_does_not_hide_lost_records() {
+    let broker =
+        Broker::start_with_fault("request = 'SendMessages'\naction = 'refuse'\ncode = 41\n");
+    let mut send = Process::start(&mut broker.command(&["send", "--create"]));
+    drop(send.take_out());
+    send.write(b"a\n");
+    assert_eq!(send.ended().code, 1);
+}

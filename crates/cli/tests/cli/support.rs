@@ -2,6 +2,7 @@
 //!
 //! Nothing waits without end: a process that has not ended after [`PATIENCE`] is killed and fails the test.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -177,6 +178,13 @@ impl Broker {
         let address = address.trim_end().to_owned();
         assert!(address.starts_with("127.0.0.1:"), "{address:?}");
         Broker { child, address }
+    }
+
+    /// Starts one that commits a fault, described by the lines of a script.
+    pub(crate) fn start_with_fault(fault: &str) -> Self {
+        let script = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(&script, format!("[[fault]]\n{fault}")).expect("a file");
+        Broker::start_with(&["--script", script.path().to_str().expect("UTF-8")])
     }
 
     /// Its URL with the right password.
