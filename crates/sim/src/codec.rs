@@ -128,7 +128,8 @@ pub(crate) fn send_reply_body(confirmed: Option<Confirmation>, rng: &mut Rng) ->
     body
 }
 
-fn frame(fields: &ReplyFields, body: &[u8]) -> Vec<u8> {
+/// A reply frame.
+pub(crate) fn frame(fields: &ReplyFields, body: &[u8]) -> Vec<u8> {
     let header = ReplyHeader::new(fields, body.len()).expect("a refusal has no body");
     let mut bytes = header.as_bytes().to_vec();
     bytes.extend_from_slice(body);
@@ -149,28 +150,33 @@ pub(crate) fn reply(header: &RawRequestHeader, status: u32, op: u64, body: &[u8]
     frame(&fields, body)
 }
 
-/// The reply to a send. Its client field is a transport id, as real servers put there.
-pub(crate) fn send_reply(conn: usize, request: u64, status: u32, op: u64, body: &[u8]) -> Vec<u8> {
-    let fields = ReplyFields {
+/// The header of the reply to a send. Its client field is a transport id, as real servers put there.
+pub(crate) fn send_reply_fields(
+    conn: usize,
+    request: u64,
+    timestamp: u64,
+    status: u32,
+) -> ReplyFields {
+    ReplyFields {
         cluster: 0,
         view: 0,
         replica: 0,
         request_checksum: 0,
         context: 0,
         client: (1 << 100) + conn as u128,
-        op,
-        commit: op,
-        timestamp: 0,
+        op: 0,
+        commit: 0,
+        timestamp,
         request,
         operation: Operation::SendMessages,
         status: ErrorCode::new(status),
-    };
-    frame(&fields, body)
+    }
 }
 
 /// A reply to a number so high that no client of a run ever used it.
 pub(crate) fn stray_reply(rng: &mut Rng) -> Vec<u8> {
-    send_reply(0, u64::MAX - 1 - rng.below(1000), 0, 0, &[])
+    let request = u64::MAX - 1 - rng.below(1000);
+    frame(&send_reply_fields(0, request, 0, 0), &[])
 }
 
 /// An eviction frame.

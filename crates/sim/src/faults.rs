@@ -85,6 +85,8 @@ faults! {
     Refused58 => "refused-58", false, 150_000;
     /// A send is refused for good.
     RefusedForGood => "refused-for-good", false, 20_000;
+    /// A send falls off without a word, as from full queues.
+    SendDropped => "send-dropped", false, 60_000;
     /// Other producers fill the prepare and request queues of a partition.
     QueueFilled => "queue-filled", true, 2_000;
     /// A request fell off full queues without a reply (follows from full queues, counted where it happens).

@@ -53,6 +53,8 @@ pub(crate) enum Output {
     },
     /// A batch below the window was answered with success. Harmless only when it is stored already, or given up.
     BelowWindow { batch: u32, log: LogId },
+    /// A copy of a send was refused for now, dropped, or gone with its topic: later ones may overtake it.
+    NotTaken { batch: u32 },
     /// A send was answered with a permanent error.
     Refused { batch: u32 },
     /// The duplicate window of a client on a log is gone.

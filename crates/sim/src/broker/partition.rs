@@ -79,6 +79,8 @@ pub(crate) struct Origin {
     pub(crate) conn: usize,
     pub(crate) client: u128,
     pub(crate) request: u64,
+    /// The timestamp of the request's header, which direct replies echo.
+    pub(crate) timestamp: u64,
 }
 
 /// A request on its way through the partition. `origin` is `None` for the load of other producers.
@@ -278,7 +280,16 @@ impl Partition {
             .collect()
     }
 
-    /// Requests that wait to commit, oldest first.
+    /// The batches of clients that wait, in either queue.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = u32> {
+        let prepares = self.prepares.iter().map(|prepare| &prepare.pending);
+        let waiting = prepares
+            .chain(&self.queue)
+            .filter(|pending| pending.origin.is_some());
+        waiting.map(|pending| pending.batch)
+    }
+
+    /// How many requests are uncommitted.
     pub(crate) fn prepares_waiting(&self) -> usize {
         self.prepares.len()
     }
@@ -303,6 +314,7 @@ mod tests {
             conn: 0,
             client,
             request,
+            timestamp: 0,
         });
         Pending {
             origin,

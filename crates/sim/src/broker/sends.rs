@@ -29,9 +29,15 @@ impl Broker {
             conn,
             client: bound.client,
             request: header.request(),
+            timestamp: header.timestamp(),
         };
         if env.faults.fires(Fault::ResetBeforeCommit, Some(send.batch)) {
+            // Neither this request nor what came behind it was read.
+            self.closed(conn);
             return self.out.push(Output::Reset { conn });
+        }
+        if env.faults.fires(Fault::SendDropped, Some(send.batch)) {
+            return self.out.push(Output::NotTaken { batch: send.batch });
         }
         if let Some(code) = self.refusal(env, send.batch) {
             return self.answer_send(env, origin, send.batch, code, None);
@@ -54,12 +60,15 @@ impl Broker {
             self.out.push(Output::Refused { batch });
             return Some(code);
         }
-        if env.faults.fires(Fault::Refused57, Some(batch)) {
-            return Some(codec::NOT_COMMITTED);
-        }
-        env.faults
-            .fires(Fault::Refused58, Some(batch))
-            .then_some(codec::NOT_ACCEPTED)
+        let code = if env.faults.fires(Fault::Refused57, Some(batch)) {
+            codec::NOT_COMMITTED
+        } else if env.faults.fires(Fault::Refused58, Some(batch)) {
+            codec::NOT_ACCEPTED
+        } else {
+            return None;
+        };
+        self.out.push(Output::NotTaken { batch });
+        Some(code)
     }
 
     fn route(&self, send: &SendView) -> Option<LogId> {
@@ -109,7 +118,10 @@ impl Broker {
                 self.answer_send(env, origin, batch, codec::NOT_COMMITTED, None);
             }
             Admission::InFlight => {}
-            Admission::Dropped => env.faults.count(Fault::QueueDropped),
+            Admission::Dropped => {
+                self.out.push(Output::NotTaken { batch });
+                env.faults.count(Fault::QueueDropped);
+            }
         }
     }
 
@@ -190,7 +202,13 @@ impl Broker {
         } else {
             Vec::new()
         };
-        let reply = codec::send_reply(origin.conn, origin.request, status, self.op, &body);
+        let timestamp = if confirmed.is_some() {
+            env.now_us
+        } else {
+            origin.timestamp
+        };
+        let fields = codec::send_reply_fields(origin.conn, origin.request, timestamp, status);
+        let reply = codec::frame(&fields, &body);
         self.reply(env, origin.conn, reply, Some(batch), true);
     }
 }

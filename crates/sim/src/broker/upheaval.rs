@@ -89,11 +89,11 @@ impl Broker {
         self.topics[topic].exists = false;
         for log in std::mem::take(&mut self.topics[topic].partitions) {
             let life = &mut self.logs[log.0 as usize].life;
-            let ended = match std::mem::replace(life, Life::Ended(Vec::new())) {
-                Life::Alive(partition) => partition.into_log(),
-                Life::Ended(entries) => entries,
-            };
-            *life = Life::Ended(ended);
+            if let Life::Alive(partition) = std::mem::replace(life, Life::Ended(Vec::new())) {
+                self.out
+                    .extend(partition.waiting().map(|batch| Output::NotTaken { batch }));
+                *life = Life::Ended(partition.into_log());
+            }
         }
     }
 

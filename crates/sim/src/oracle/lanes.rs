@@ -112,6 +112,11 @@ impl Oracle {
                 if batch.order < newest {
                     overtaken[batch.client] += 1;
                     example[batch.client].get_or_insert(*batch);
+                    if !self.batches[batch.batch].passed_over {
+                        self.blame(Kind::OrderBroken, || {
+                            format!("a later one overtook what was never refused: {batch:?}")
+                        });
+                    }
                 }
                 newest = newest.max(batch.order);
             }

@@ -10,8 +10,8 @@
 //!   copies included. Within one life of a partition a batch is stored once, unless the server was made to forget
 //!   the client's duplicate window while a copy could be under way. Nothing that a client still counts on is
 //!   answered with success by the duplicate window without being stored ("swallowed").
-//! * Order: of the confirmed batches of a lane, those stored after a later one are at most as many as the client
-//!   counted, and none in strict order.
+//! * Order: a confirmed batch of a lane is stored after a later one only if the server refused or dropped a copy of
+//!   it. Those that are, are at most as many as the client counted, and none in strict order.
 //! * Memory: a batch's memory is not given back while a write of it is in flight, and bytes arrive as submitted.
 //! * Reasons: `Unknown` needs a deadline that is over, a loss that the client can have noticed, or a refusal with a
 //!   copy unaccounted for; `NotSent` and `Rejected` need theirs. A run without faults stores everything with offsets.
@@ -64,6 +64,8 @@ struct BatchRecord {
     receipt: Option<Receipt>,
     placements: Vec<Placement>,
     refused: bool,
+    /// A copy was refused or dropped, so that later ones could overtake it.
+    passed_over: bool,
     /// Logs on which the server forgot the client's window while a copy could be under way.
     uncovered: Vec<LogId>,
     /// Must end as `Stored`: it was submitted after faults stopped.
@@ -190,6 +192,7 @@ impl Oracle {
             receipt: None,
             placements: Vec::new(),
             refused: false,
+            passed_over: false,
             uncovered: Vec::new(),
             probe,
             unsettled,
@@ -419,9 +422,16 @@ impl Oracle {
         });
     }
 
+    /// A copy of a batch was refused for now, or dropped.
+    pub(crate) fn not_taken(&mut self, batch: u32) {
+        self.batches[batch as usize].passed_over = true;
+    }
+
     /// The server refused a batch for good.
     pub(crate) fn refused(&mut self, batch: u32) {
-        self.batches[batch as usize].refused = true;
+        let record = &mut self.batches[batch as usize];
+        record.refused = true;
+        record.passed_over = true;
     }
 
     /// After a client was drained: nothing overdue may be open, unless a write holds it.

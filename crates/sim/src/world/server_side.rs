@@ -79,6 +79,7 @@ impl World {
                 base_offset,
             } => self.oracle.stored(batch, log, base_offset),
             Output::BelowWindow { batch, log } => self.oracle.below_window(batch, log),
+            Output::NotTaken { batch } => self.oracle.not_taken(batch),
             Output::Refused { batch } => self.oracle.refused(batch),
             Output::WindowForgotten { client, log } => self.oracle.window_forgotten(client, log),
             Output::SessionForgotten { client } => self.oracle.coverage_lost(Some(client)),
