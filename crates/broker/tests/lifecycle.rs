@@ -61,15 +61,3 @@ fn an_address_that_is_taken_is_named_in_the_error() {
         .expect_err("the address is taken");
     assert!(error.to_string().contains(&taken), "{error}");
 }
-
-#[test]
-fn a_thousand_idle_connections_do_not_disturb_one_that_works() {
-    let broker = Broker::builder().start().expect("a broker");
-    let idle: Vec<_> = (0..1000)
-        .map(|_| std::net::TcpStream::connect(broker.addr()).expect("a connection"))
-        .collect();
-    let mut client = Client::login(broker.addr(), 1);
-    client.assert_silence();
-    assert_eq!(broker.stats().connections_open, 1001);
-    drop(idle);
-}

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Memory follows the bytes that arrived, never the length a peer announced: a frame buffer starts at
-//! 256 KiB and doubles as it fills. In sink mode the rest of a large frame is read over and over into the
+//! 256 KiB, or at the size of the frame before, and doubles as it fills. After a large frame only a small read is
+//! made to see what follows, so that of a run of large frames next to nothing is copied. In sink mode the rest of a large frame is read over and over into the
 //! connection buffer.
 
 use ringmain_wire::header::HEADER_BYTES;
@@ -26,6 +27,9 @@ const FRAME_BUFFER_BYTES: usize = 256 << 10;
 
 /// Bytes of a frame that sink mode looks at: the header and the longest metadata of a `SendMessages`.
 pub(crate) const SINK_HEAD_BYTES: usize = HEADER_BYTES + 1024;
+
+/// What is read behind a large frame to see what follows.
+const RUN_READ_BYTES: usize = 1 << 10;
 
 /// Small reads in a row after which a busy connection is quiet again.
 const QUIET_READS: u32 = 16;
@@ -110,6 +114,8 @@ pub(crate) struct Assembler {
     size_max: usize,
     quiet_reads: u32,
     busy: bool,
+    /// Size of the large frame before, 0 when the frame before was not large.
+    run_of: usize,
 }
 
 impl Assembler {
@@ -124,6 +130,7 @@ impl Assembler {
             size_max,
             quiet_reads: 0,
             busy: false,
+            run_of: 0,
         }
     }
 
@@ -155,7 +162,12 @@ impl Assembler {
             buffer.shrink_to(wanted);
         }
         let from = buffer.len();
-        let room = buffer.capacity() - from;
+        let most = if self.run_of > 0 {
+            RUN_READ_BYTES
+        } else {
+            usize::MAX
+        };
+        let room = (buffer.capacity() - from).min(most);
         ReadTarget { buffer, from, room }
     }
 
@@ -165,7 +177,7 @@ impl Assembler {
             partial.buffer = buffer;
             return;
         }
-        let filled_up = buffer.len() == buffer.capacity();
+        let filled_up = buffer.len() == buffer.capacity() && self.run_of == 0;
         self.buffer = buffer;
         if filled_up {
             self.busy = true;
@@ -184,10 +196,10 @@ impl Assembler {
             if partial.buffer.len() < partial.size {
                 return Ok(None);
             }
-            return Ok(self
-                .partial
-                .take()
-                .map(|partial| Frame::Owned(partial.buffer)));
+            return Ok(self.partial.take().map(|partial| {
+                self.run_of = partial.size;
+                Frame::Owned(partial.buffer)
+            }));
         }
         if self.skip > 0 {
             let skipped = self.skip.min(self.buffer.len() - self.consumed);
@@ -205,14 +217,17 @@ impl Assembler {
         if available >= size {
             let start = self.consumed;
             self.consumed += size;
+            self.run_of = 0;
             return Ok(Some(Frame::Borrowed(&self.buffer[start..start + size])));
         }
         if size > BUFFER_BYTES_BUSY {
-            let mut buffer = Vec::with_capacity(size.min(FRAME_BUFFER_BYTES.max(available)));
+            let mut buffer =
+                Vec::with_capacity(size.min(FRAME_BUFFER_BYTES.max(self.run_of).max(available)));
             buffer.extend_from_slice(&self.buffer[self.consumed..]);
             self.consumed = self.buffer.len();
             self.partial = Some(Partial { buffer, size });
-        } else if size > self.buffer.capacity() {
+        } else if size > self.buffer.capacity() || self.run_of > 0 {
+            self.run_of = 0;
             self.busy = true;
             self.quiet_reads = 0;
         }
