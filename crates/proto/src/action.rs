@@ -53,6 +53,16 @@ pub enum Transmit {
 }
 
 impl Transmit {
+    /// What goes into the timestamp field of the request header: the number of this transmission of its request, 0 for
+    /// frames that are not repeated. Servers echo it in refusals, and put their own time into the log.
+    #[must_use]
+    pub const fn timestamp(&self) -> u64 {
+        match *self {
+            Self::Batch { attempt, .. } | Self::Call { attempt, .. } => attempt as u64,
+            Self::Login | Self::Ping { .. } | Self::Logout { .. } => 0,
+        }
+    }
+
     /// The name under which [`crate::Client::handle_written`] wants to hear of it.
     #[must_use]
     pub const fn frame(&self) -> Frame {

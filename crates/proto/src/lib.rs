@@ -17,6 +17,8 @@
 //!
 //! What the driver owes in return:
 //!
+//! - A request header carries [`Transmit::timestamp`] in its timestamp field, and a reply is read with [`Reply::decode`]
+//!   or by the same rules: this tells the transmissions of a request apart.
 //! - `now` never goes back. Every frame polled stays untouched in memory until [`Client::handle_written`] for it, or
 //!   [`Client::handle_disconnected`]; an outcome is never given before, so memory may be freed on the outcome.
 //! - [`Client::handle_disconnected`] is called once for each connection or failed attempt, when the kernel is done
@@ -41,14 +43,15 @@
 //! assert_eq!(client.poll_transmit(now), Some(Transmit::Login));
 //! client.handle_written(now, Frame::Login)?;
 //! let verdict = Verdict::LoggedIn { session: 5 };
-//! client.handle_reply(now, &Reply { operation: Operation::Register, request: 0, verdict });
+//! let echo = Echo::Absent;
+//! client.handle_reply(now, &Reply { operation: Operation::Register, request: 0, echo, verdict });
 //!
 //! // The batch goes out under the first number, and is answered.
 //! let transmit = client.poll_transmit(now);
 //! assert_eq!(transmit, Some(Transmit::Batch { key, lane, request: 1, session: 5, attempt: 1 }));
 //! client.handle_written(now, Frame::Batch(key))?;
 //! let verdict = Verdict::Confirmed { partition_id: 3, base_offset: 42 };
-//! client.handle_reply(now, &Reply { operation: Operation::SendMessages, request: 1, verdict });
+//! client.handle_reply(now, &Reply { operation: Operation::SendMessages, request: 1, echo, verdict });
 //!
 //! let receipt = Receipt::Stored { partition_id: 3, base_offset: 42 };
 //! assert_eq!(client.poll_outcome(), Some(Outcome::Batch { key, lane, records: 100, receipt }));
@@ -58,7 +61,8 @@
 //! client.close(now, Micros(1_000_000));
 //! assert_eq!(client.poll_transmit(now), Some(Transmit::Logout { request: 2, session: 5 }));
 //! client.handle_written(now, Frame::Logout)?;
-//! client.handle_reply(now, &Reply { operation: Operation::Logout, request: 2, verdict: Verdict::Success });
+//! let verdict = Verdict::Success;
+//! client.handle_reply(now, &Reply { operation: Operation::Logout, request: 2, echo, verdict });
 //! assert_eq!(client.poll_connection(now), Some(ConnectionAction::Disconnect));
 //! client.handle_disconnected(now)?;
 //! assert_eq!(client.state(), SessionState::Closed);
@@ -115,8 +119,8 @@
 //!
 //! `NotSent` and `Rejected` are promises: not stored, and never will be. They are given only when every transmission
 //! of the request was answered with a refusal; one transmission without an answer makes it `Unknown`, whatever the
-//! others were told. This rests on the server answering each transmission at most once: a refusal that arrives twice
-//! is seen through while nothing is in flight, but not when it comes after the next transmission of its request.
+//! others were told. A refusal answers the transmission that it echoes, once, however often it is delivered. From a
+//! server that does not echo, a refusal counts as an answer only to a request that was transmitted once.
 #![forbid(unsafe_code)]
 #![no_std]
 
@@ -160,7 +164,7 @@ pub use key::{BatchKey, CallKey, Frame, LaneKey};
 #[cfg(feature = "mutations")]
 pub use mutation::Mutation;
 pub use outcome::{Account, Answer, NotSent, Outcome, Receipt};
-pub use reply::{Reply, ReplyMatch, Verdict};
+pub use reply::{Echo, Reply, ReplyMatch, Verdict};
 pub use session::{FatalError, IllegalEvent, SessionEvent, SessionState};
 pub use stats::Stats;
 pub use time::Micros;

@@ -13,9 +13,41 @@ pub struct Reply {
     pub operation: Operation,
     /// The request number of the header.
     pub request: u64,
+    /// Which transmission it answers, as far as the header's timestamp tells.
+    pub echo: Echo,
     /// What it says.
     pub verdict: Verdict,
 }
+
+/// What a reply's timestamp tells about the transmission that it answers.
+///
+/// Requests carry the number of their transmission in the timestamp field ([`crate::Transmit::timestamp`]). Direct
+/// replies, which refusals are, echo the field; committed ones carry the server's time instead. Without the echo a
+/// refusal of a request that was sent more than once proves nothing, because it may be a copy of one that came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Echo {
+    /// Nothing: the field is 0.
+    Absent,
+    /// This transmission, counted from 1.
+    Attempt(u32),
+    /// The server's time, so the reply is that of a commit. Any number too large to be a transmission.
+    ServerTime,
+}
+
+impl Echo {
+    /// What the timestamp of a reply header tells.
+    #[must_use]
+    pub const fn of_timestamp(timestamp: u64) -> Self {
+        match timestamp {
+            0 => Self::Absent,
+            1..=ATTEMPT_MAX => Self::Attempt(timestamp as u32),
+            _ => Self::ServerTime,
+        }
+    }
+}
+
+/// Above every number of a transmission, and as microseconds of a calendar 71 minutes after its start.
+const ATTEMPT_MAX: u64 = u32::MAX as u64;
 
 /// What a reply says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,15 +92,13 @@ impl Reply {
             }
             ReplyOutcome::LoginFailed => (Verdict::LoginFailed, &[][..]),
         };
-        let (operation, request) = (reply.operation(), reply.request());
-        Ok((
-            Self {
-                operation,
-                request,
-                verdict,
-            },
-            payload,
-        ))
+        let decoded = Self {
+            operation: reply.operation(),
+            request: reply.request(),
+            echo: Echo::of_timestamp(reply.header().timestamp()),
+            verdict,
+        };
+        Ok((decoded, payload))
     }
 }
 

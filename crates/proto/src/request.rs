@@ -1,15 +1,18 @@
 //! One request over all its transmissions: what is known about them, and what each reply means.
 //!
-//! A request may be transmitted many times under one number, and the server answers each transmission at most once.
-//! As long as every transmission was answered with a refusal, nothing of it can be stored. One transmission without
-//! an answer is enough for "may be stored": it can be parked at the server and commit at any later time. These
-//! facts separate `NotSent` and `Rejected` from `Unknown`, for batches and for calls alike.
+//! A request may be transmitted many times under one number. As long as every transmission was answered with a refusal,
+//! nothing of it can be stored. One transmission without an answer is enough for "may be stored": it can be parked at
+//! the server and commit at any later time. These facts separate `NotSent` and `Rejected` from `Unknown`, for batches
+//! and for calls alike.
+//!
+//! Refusals may be delivered late, and more than once. So a refusal answers the transmission that it echoes, if that is
+//! unanswered, and nothing otherwise. One that echoes nothing is trusted only if there is just one transmission.
 
 use ringmain_wire::{CodeClass, ErrorCode};
 
 use crate::Micros;
 use crate::outcome::NotSent;
-use crate::reply::Verdict;
+use crate::reply::{Echo, Verdict};
 
 /// A request that was accepted and is not resolved.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +25,7 @@ pub(crate) struct Request {
     /// Transmissions on the present connection.
     transmissions_here: u32,
     /// Transmissions on the present connection without an answer.
-    open: u32,
+    open: Open,
     /// Whether the fate of one transmission can never be learned: its connection went down, or its answer was
     /// "outcome unknown".
     lost: bool,
@@ -35,6 +38,41 @@ pub(crate) struct Request {
     /// Whether it was sent twice on one connection or its outcome was called unknown: then the server need not have
     /// taken it in its turn.
     out_of_turn: bool,
+}
+
+/// Which of the last 64 transmissions are unanswered: bit `i` stands for the one `i` before the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Open(u64);
+
+impl Open {
+    const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Adds a transmission. Returns whether one fell off the far end unanswered.
+    const fn push(&mut self) -> bool {
+        let falls_off = self.0 >> 63 == 1;
+        self.0 = self.0 << 1 | 1;
+        falls_off
+    }
+
+    /// Closes the transmission `age` before the last. Returns whether it was open.
+    const fn close(&mut self, age: u32) -> bool {
+        let was_open = age < u64::BITS && self.0 >> age & 1 == 1;
+        if was_open {
+            self.0 &= !(1 << age);
+        }
+        was_open
+    }
+
+    /// Closes the oldest, if there is one.
+    const fn close_oldest(&mut self) -> bool {
+        if self.is_empty() {
+            false
+        } else {
+            self.close(self.0.ilog2())
+        }
+    }
 }
 
 /// What a reply means for its request.
@@ -92,7 +130,7 @@ impl Request {
             number: 0,
             transmissions: 0,
             transmissions_here: 0,
-            open: 0,
+            open: Open(0),
             lost: false,
             refused: None,
             login_renewed: false,
@@ -113,7 +151,7 @@ impl Request {
 
     /// Whether a transmission on this connection is unanswered.
     pub(crate) const fn may_be_answered(&self) -> bool {
-        self.open > 0
+        !self.open.is_empty()
     }
 
     /// Whether a success of it leaves open that a later request, sent before this success, was stored first.
@@ -137,7 +175,7 @@ impl Request {
 
     /// Whether nothing of it can be stored: never transmitted, or every transmission was refused.
     pub(crate) const fn is_certainly_not_stored(&self) -> bool {
-        self.open == 0 && !self.lost
+        self.open.is_empty() && !self.lost
     }
 
     /// It goes to the driver. Returns which transmission this is, from 1.
@@ -145,7 +183,7 @@ impl Request {
         assert!(!self.write_in_flight, "one write of a request at a time");
         assert!(self.number != 0, "numbered before the first transmission");
         self.write_in_flight = true;
-        self.open += 1;
+        self.lost |= self.open.push();
         self.transmissions_here += 1;
         self.out_of_turn |= self.transmissions_here > 1;
         self.transmissions = self.transmissions.saturating_add(1);
@@ -160,8 +198,8 @@ impl Request {
     /// The connection is down: nothing is in flight, and what was not answered never will be.
     pub(crate) const fn lose_connection(&mut self) {
         self.write_in_flight = false;
-        self.lost |= self.open > 0;
-        self.open = 0;
+        self.lost |= !self.open.is_empty();
+        self.open = Open(0);
         self.transmissions_here = 0;
     }
 
@@ -169,9 +207,7 @@ impl Request {
     ///
     /// A success holds whichever transmission it answers, even one that was counted as lost. A refusal answers one
     /// open transmission and says nothing about the others.
-    pub(crate) fn judge(&mut self, verdict: Verdict) -> Judgement {
-        let answers_open = self.open > 0;
-        self.open -= u32::from(answers_open);
+    pub(crate) fn judge(&mut self, verdict: Verdict, echo: Echo) -> Judgement {
         let code = match verdict {
             Verdict::Confirmed {
                 partition_id,
@@ -189,7 +225,7 @@ impl Request {
         };
         match code.class() {
             CodeClass::AlreadyApplied => Judgement::Done(Success::AlreadyApplied),
-            _ if !answers_open => Judgement::Late,
+            _ if !self.answer(echo) => Judgement::Late,
             class if let Some(first) = self.refused => {
                 self.lost |= class == CodeClass::UnknownOutcome;
                 self.refuse(first)
@@ -208,8 +244,22 @@ impl Request {
         }
     }
 
+    /// A refusal answers a transmission. Returns `false` when it answers none that is open.
+    const fn answer(&mut self, echo: Echo) -> bool {
+        match echo {
+            Echo::Attempt(attempt) if attempt <= self.transmissions => {
+                self.open.close(self.transmissions - attempt)
+            }
+            _ => {
+                let answers_open = self.open.close_oldest();
+                self.lost |= answers_open && self.transmissions > 1;
+                answers_open
+            }
+        }
+    }
+
     fn refuse(&mut self, code: ErrorCode) -> Judgement {
-        if self.open > 0 {
+        if !self.open.is_empty() {
             self.refused = Some(code);
             Judgement::Wait(code)
         } else if self.lost {

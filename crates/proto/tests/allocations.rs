@@ -47,6 +47,7 @@ impl Loop {
             &Reply {
                 operation,
                 request,
+                echo: Echo::Absent,
                 verdict,
             },
         );

@@ -299,3 +299,28 @@ fn only_metadata_operations_and_reads_are_calls() {
         Err(CallError::KeyOutOfRange(CallKey(4)))
     );
 }
+
+#[test]
+fn a_committed_rejection_answers_every_transmission_of_a_metadata_call() {
+    let rejection = |echo| Reply {
+        operation: CREATE,
+        request: 1,
+        echo,
+        verdict: refused(2013),
+    };
+    for (echo, answer) in [
+        (Echo::ServerTime, Answer::Rejected { code: code(2013) }),
+        (Echo::Attempt(2), Answer::Unknown { request: 1 }),
+        (Echo::Absent, Answer::Unknown { request: 1 }),
+    ] {
+        let mut world = world();
+        world.ask(0, CREATE);
+        world.send_all();
+        world.disconnect();
+        world.log_in();
+        world.send_all();
+        world.client.handle_reply(world.now, &rejection(echo));
+        world.drain();
+        assert_eq!(world.answers(), [(0, answer)], "{echo:?}");
+    }
+}

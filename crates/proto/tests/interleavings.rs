@@ -26,6 +26,10 @@ enum Step {
         verdict: u8,
     },
     AnswerAll,
+    /// A reply of this connection arrives once more.
+    Again {
+        pick: usize,
+    },
     /// A reply that the peer has no reason to send.
     Nonsense {
         operation: usize,
@@ -56,6 +60,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         14 => (any::<prop::sample::Index>(), 0u8..20)
             .prop_map(|(pick, verdict)| Step::Answer { pick: pick.index(1 << 20), verdict }),
         3 => Just(Step::AnswerAll),
+        2 => any::<prop::sample::Index>().prop_map(|pick| Step::Again { pick: pick.index(1 << 20) }),
         2 => (0usize..33, 0u64..40, 0u8..25)
             .prop_map(|(operation, request_back, verdict)| Step::Nonsense { operation, request_back, verdict }),
         8 => Just(Step::ConnectionUp),
@@ -114,9 +119,9 @@ fn answer(world: &mut World, pick: usize, choice: u8) {
     if world.owed.is_empty() {
         return;
     }
-    let owed = world.owed[pick % world.owed.len()];
+    let owed = world.owed.remove(pick % world.owed.len());
     let verdict = verdict_of(world, owed.operation, choice);
-    world.reply(owed.operation, owed.request, verdict);
+    world.deliver(owed, verdict);
 }
 
 /// A free key, dense and reused at once, so that stale keys would be noticed.
@@ -169,6 +174,10 @@ fn apply(world: &mut World, step: &Step) {
             while !world.owed.is_empty() {
                 answer(world, 0, 19);
             }
+        }
+        Step::Again { pick } if world.connected && !world.delivered.is_empty() => {
+            let (owed, verdict) = world.delivered[pick % world.delivered.len()];
+            world.deliver(owed, verdict);
         }
         Step::Nonsense {
             operation,
@@ -255,11 +264,12 @@ fn end(world: &mut World) {
     assert!(account.is_balanced() && account.in_flight == 0);
 }
 
-fn run(orderings: [Ordering; 3], policy: OnLostCoverage, steps: &[Step]) {
+fn run(orderings: [Ordering; 3], policy: OnLostCoverage, server_echoes: bool, steps: &[Step]) {
     let mut world = World::new(Config {
         on_lost_coverage: policy,
         ..config()
     });
+    world.ledger.server_echoes = server_echoes;
     for (lane, ordering) in (0..).zip(orderings) {
         world.open(
             lane,
@@ -286,10 +296,15 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
     #[test]
-    fn no_interleaving_breaks_a_law(steps in steps(), strict in any::<bool>(), resend in any::<bool>()) {
+    fn no_interleaving_breaks_a_law(
+        steps in steps(),
+        strict in any::<bool>(),
+        resend in any::<bool>(),
+        server_echoes in any::<bool>(),
+    ) {
         let first = if strict { Ordering::Strict } else { Ordering::Pipelined };
         let policy = if resend { OnLostCoverage::Resend } else { OnLostCoverage::Report };
-        run([first, Ordering::Pipelined, Ordering::Pipelined], policy, &steps);
+        run([first, Ordering::Pipelined, Ordering::Pipelined], policy, server_echoes, &steps);
     }
 }
 

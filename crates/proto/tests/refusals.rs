@@ -372,3 +372,132 @@ fn a_refusal_of_one_lane_stops_no_other() {
     world.answer(1, refused(58));
     assert_eq!(world.give_and_confirm(1, 5), 2);
 }
+
+/// Two transmissions of request 1 on one connection; the replies to both are owed.
+fn world_sent_twice(server_echoes: bool) -> World {
+    let mut world = World::active(
+        Config {
+            heartbeat_interval_us: 20_000_000,
+            ..config()
+        },
+        window(8),
+    );
+    world.ledger.server_echoes = server_echoes;
+    world
+        .submit(0, 0, 1, world.now.after(6_000))
+        .expect("accepted");
+    world.send_all();
+    world.advance(1_000);
+    assert_eq!(requests_of(&world.send_all()), [1]);
+    assert_eq!(world.owed.len(), 2);
+    world
+}
+
+#[test]
+fn a_refusal_delivered_twice_does_not_answer_the_parked_first_transmission() {
+    for (number, server_echoes) in [(58, true), (20, true), (58, false), (20, false)] {
+        let mut world = world_sent_twice(server_echoes);
+        let second = world.owed.remove(1);
+        world.deliver(second, refused(number));
+        let again = world.deliver(second, refused(number));
+        assert_eq!(
+            again == ReplyMatch::Late,
+            server_echoes,
+            "an echo sees through the copy"
+        );
+        world.advance(6_000);
+        assert_eq!(
+            world.receipts(),
+            [(0, Receipt::Unknown { request: 1 })],
+            "the first may commit yet"
+        );
+    }
+}
+
+#[test]
+fn a_late_copy_of_a_refusal_does_not_answer_the_next_transmission() {
+    for server_echoes in [true, false] {
+        let mut world = world_with_in_flight(0);
+        world.ledger.server_echoes = server_echoes;
+        world
+            .submit(0, 0, 1, world.now.after(20_000))
+            .expect("accepted");
+        world.send_all();
+        let first = world.owed.remove(0);
+        world.deliver(first, refused(58));
+        assert_eq!(requests_of(&world.send_next()), [1]);
+        world.deliver(first, refused(58));
+        world.advance(20_000);
+        assert_eq!(world.receipts(), [(0, Receipt::Unknown { request: 1 })]);
+    }
+}
+
+#[test]
+fn refusals_of_all_transmissions_in_any_order_are_a_promise_when_they_echo() {
+    for (number, receipt) in [
+        (
+            58,
+            Receipt::NotSent {
+                reason: NotSent::Refused,
+            },
+        ),
+        (20, Receipt::Rejected { code: code(20) }),
+    ] {
+        let mut world = world_sent_twice(true);
+        for index in [1, 0] {
+            let owed = world.owed.remove(index);
+            world.deliver(owed, refused(number));
+        }
+        world.advance(6_000);
+        assert_eq!(world.receipts(), [(0, receipt)]);
+    }
+}
+
+#[test]
+fn without_an_echo_only_a_request_sent_once_can_be_refused_for_certain() {
+    let mut once = world_with_in_flight(1);
+    once.ledger.server_echoes = false;
+    once.answer(1, refused(20));
+    assert_eq!(once.receipts(), [(0, Receipt::Rejected { code: code(20) })]);
+    let mut twice = world_sent_twice(false);
+    twice.answer(1, refused(20));
+    twice.answer(1, refused(20));
+    assert_eq!(twice.receipts(), [(0, Receipt::Unknown { request: 1 })]);
+}
+
+#[test]
+fn the_oldest_of_more_transmissions_than_are_told_apart_counts_as_lost() {
+    let mut world = World::active(
+        Config {
+            heartbeat_interval_us: 20_000_000,
+            ..config()
+        },
+        window(8),
+    );
+    world
+        .submit(0, 0, 1, world.now.after(70_000))
+        .expect("accepted");
+    for _ in 0..65 {
+        assert_eq!(requests_of(&world.send_all()), [1]);
+        world.advance(1_000);
+    }
+    for owed in core::mem::take(&mut world.owed).into_iter().skip(1) {
+        world.deliver(owed, refused(58));
+    }
+    world.advance(70_000);
+    assert_eq!(world.receipts(), [(0, Receipt::Unknown { request: 1 })]);
+}
+
+#[test]
+fn timestamps_tell_transmissions_from_the_servers_time() {
+    let edge = u64::from(u32::MAX);
+    for (timestamp, echo) in [
+        (0, Echo::Absent),
+        (1, Echo::Attempt(1)),
+        (edge, Echo::Attempt(u32::MAX)),
+        (edge + 1, Echo::ServerTime),
+        (1_700_000_000_000_000, Echo::ServerTime),
+    ] {
+        assert_eq!(Echo::of_timestamp(timestamp), echo);
+    }
+}

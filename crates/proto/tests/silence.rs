@@ -332,6 +332,7 @@ fn replies_that_match_nothing_are_counted_and_change_nothing() {
         let reply = Reply {
             operation,
             request,
+            echo: Echo::Absent,
             verdict,
         };
         assert_eq!(

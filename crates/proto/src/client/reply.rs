@@ -1,13 +1,13 @@
 //! Replies: whom they are for and what follows.
 
-use ringmain_wire::Operation;
+use ringmain_wire::{CodeClass, Operation};
 
 use super::{Client, Heartbeat};
 use crate::alarms::Owner;
 use crate::calls::CallKind;
 use crate::lane::Phase;
 use crate::outcome::{Answer, NotSent, Receipt};
-use crate::reply::{Reply, ReplyMatch};
+use crate::reply::{Echo, Reply, ReplyMatch, Verdict};
 use crate::request::{Judgement, RefusalKind, Success};
 use crate::session::{SessionEvent, SessionState};
 use crate::stage::{Stage, StageEvent};
@@ -61,7 +61,7 @@ impl Client {
             return unmatched(reply.request < self.numbers.next());
         };
         let stage = self.batches[key].stage;
-        let judgement = self.batches[key].request.judge(reply.verdict);
+        let judgement = self.batches[key].request.judge(reply.verdict, reply.echo);
         if judgement == Judgement::SessionLost {
             self.recycle();
         }
@@ -195,7 +195,16 @@ impl Client {
         if !self.calls[key].stage.is_undecided() {
             return ReplyMatch::Late;
         }
-        match self.calls[key].request.judge(reply.verdict) {
+        let judgement = match (kind, reply.echo, reply.verdict) {
+            // The metadata log keeps one result for a number and gives it to every transmission.
+            (CallKind::Metadata, Echo::ServerTime, Verdict::Refused(code))
+                if code.class() == CodeClass::Permanent =>
+            {
+                Judgement::Rejected(code)
+            }
+            _ => self.calls[key].request.judge(reply.verdict, reply.echo),
+        };
+        match judgement {
             Judgement::Late => return ReplyMatch::Late,
             Judgement::Done(Success::AlreadyApplied) => {
                 self.decide_call(key, Answer::AlreadyApplied);

@@ -31,6 +31,8 @@ struct Entry {
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    /// Whether refusals tell which transmission they answer.
+    pub(crate) server_echoes: bool,
     entries: HashMap<BatchKey, Entry>,
     calls: HashMap<CallKey, (Operation, u64)>,
     lanes: HashMap<LaneKey, LaneConfig>,
@@ -90,6 +92,7 @@ impl Entry {
 impl Ledger {
     pub(crate) fn new(request_first: u64) -> Self {
         Self {
+            server_echoes: true,
             request_next: request_first,
             ..Self::default()
         }
@@ -287,23 +290,23 @@ impl Ledger {
         }
     }
 
-    /// A reply to a send: it answers the oldest unanswered transmission of its number on this connection.
-    pub(crate) fn answer(&mut self, request: u64, verdict: Verdict) {
+    /// A reply to one transmission of a send, or, when `attempt` is 0, to none that was made.
+    pub(crate) fn answer(&mut self, request: u64, attempt: u64, verdict: Verdict) {
         let connection = self.connection;
-        let Some(entry) = self
-            .entries
-            .values_mut()
-            .find(|entry| request != 0 && entry.request == request)
-        else {
+        let mut entries = self.entries.values_mut();
+        let Some(entry) = entries.find(|entry| request != 0 && entry.request == request) else {
             return;
         };
         if is_success(verdict) {
             entry.confirmed.push(verdict);
         }
-        let mut sent = entry.transmissions.iter_mut();
-        if let Some(open) = sent.find(|sent| sent.connection == connection && sent.answer.is_none())
+        let answered = (attempt as usize)
+            .checked_sub(1)
+            .and_then(|index| entry.transmissions.get_mut(index));
+        if let Some(sent) = answered
+            && sent.connection == connection
         {
-            open.answer = Some(verdict);
+            sent.answer.get_or_insert(verdict);
         }
     }
 
@@ -385,10 +388,9 @@ impl Ledger {
             }
             Receipt::Unknown { request } => {
                 assert!(request != 0 && request == entry.request);
-                assert!(
-                    !entry.is_all_refused(),
-                    "unknown is not for what is certain: {entry:?}"
-                );
+                let is_told_apart = self.server_echoes || entry.transmissions.len() == 1;
+                let is_certain = is_told_apart && entry.is_all_refused();
+                assert!(!is_certain, "unknown is not for what is certain: {entry:?}");
                 self.account.unknown += records;
             }
         }

@@ -19,6 +19,8 @@ use ringmain_wire::{CommandCode, ErrorCode, Operation};
 pub(crate) struct Owed {
     pub(crate) operation: Operation,
     pub(crate) request: u64,
+    /// Which transmission of the request it answers, from 1; 0 for frames that are not repeated.
+    pub(crate) attempt: u64,
 }
 
 /// Beyond every timeout of the tests.
@@ -36,6 +38,8 @@ pub(crate) struct World {
     pub(crate) unwritten: VecDeque<Frame>,
     /// Replies that the peer owes on this connection, oldest request first.
     pub(crate) owed: Vec<Owed>,
+    /// Replies delivered on this connection.
+    pub(crate) delivered: Vec<(Owed, Verdict)>,
     /// Outcomes drained so far.
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) epoch: u64,
@@ -75,6 +79,7 @@ impl World {
             connected: false,
             unwritten: VecDeque::new(),
             owed: Vec::new(),
+            delivered: Vec::new(),
             outcomes: Vec::new(),
             epoch: 0,
             base_offset: 0,
@@ -172,6 +177,7 @@ impl World {
         self.connecting = false;
         self.unwritten.clear();
         self.owed.clear();
+        self.delivered.clear();
         self.ledger.disconnect();
         self.client
             .handle_disconnected(self.now)
@@ -250,26 +256,19 @@ impl World {
             self.ledger
                 .transmit(self.now, &transmit, self.client.session());
             self.unwritten.push_back(transmit.frame());
-            self.owed.push(match transmit {
-                Transmit::Login => Owed {
-                    operation: Operation::Register,
-                    request: 0,
-                },
-                Transmit::Batch { request, .. } => Owed {
-                    operation: Operation::SendMessages,
-                    request,
-                },
+            let (operation, request) = match transmit {
+                Transmit::Login => (Operation::Register, 0),
+                Transmit::Batch { request, .. } => (Operation::SendMessages, request),
                 Transmit::Call {
                     operation, request, ..
-                } => Owed { operation, request },
-                Transmit::Ping { request, .. } => Owed {
-                    operation: Operation::NonReplicated,
-                    request,
-                },
-                Transmit::Logout { request, .. } => Owed {
-                    operation: Operation::Logout,
-                    request,
-                },
+                } => (operation, request),
+                Transmit::Ping { request, .. } => (Operation::NonReplicated, request),
+                Transmit::Logout { request, .. } => (Operation::Logout, request),
+            };
+            self.owed.push(Owed {
+                operation,
+                request,
+                attempt: transmit.timestamp(),
             });
         }
         self.drain();
@@ -314,34 +313,56 @@ impl World {
         while self.write_one() {}
     }
 
-    /// A reply, owed or not.
+    /// A reply: the oldest that is owed under this key, or one out of nowhere.
     pub(crate) fn reply(
         &mut self,
         operation: Operation,
         request: u64,
         verdict: Verdict,
     ) -> ReplyMatch {
-        if let Some(position) = self
-            .owed
-            .iter()
-            .position(|owed| *owed == Owed { operation, request })
-        {
-            self.owed.remove(position);
+        let mut owed = self.owed.iter();
+        match owed.position(|owed| (owed.operation, owed.request) == (operation, request)) {
+            Some(position) => {
+                let owed = self.owed.remove(position);
+                self.deliver(owed, verdict)
+            }
+            None => self.deliver(
+                Owed {
+                    operation,
+                    request,
+                    attempt: 0,
+                },
+                verdict,
+            ),
         }
+    }
+
+    /// Delivers a reply to one transmission, for the first time or once more.
+    pub(crate) fn deliver(&mut self, owed: Owed, verdict: Verdict) -> ReplyMatch {
+        let Owed {
+            operation,
+            request,
+            attempt,
+        } = owed;
         if operation == Operation::SendMessages {
-            self.ledger.answer(request, verdict);
+            self.ledger.answer(request, attempt, verdict);
         }
         if let Verdict::LoggedIn { session } = verdict {
             self.epoch = self.epoch.max(session);
         }
-        let matched = self.client.handle_reply(
-            self.now,
-            &Reply {
-                operation,
-                request,
-                verdict,
-            },
-        );
+        self.delivered.push((owed, verdict));
+        let echo = if self.ledger.server_echoes {
+            Echo::of_timestamp(attempt)
+        } else {
+            Echo::Absent
+        };
+        let reply = Reply {
+            operation,
+            request,
+            echo,
+            verdict,
+        };
+        let matched = self.client.handle_reply(self.now, &reply);
         self.drain();
         matched
     }
