@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Memory follows the bytes that arrived, never the length a peer announced: a frame buffer starts at
-//! 256 KiB, or at the size of the frame before, and doubles as it fills. After a large frame only a small read is
-//! made to see what follows, so that of a run of large frames next to nothing is copied. In sink mode the rest of a large frame is read over and over into the
-//! connection buffer.
+//! 256 KiB, or at the size of the frame before, and doubles as it fills. It has a little room behind the frame for
+//! the beginning of the next, so that of a run of large frames next to nothing is copied and each is one read. In
+//! sink mode the rest of a large frame is read over and over into the connection buffer.
 
 use ringmain_wire::header::HEADER_BYTES;
 
@@ -20,7 +20,7 @@ const BUFFER_BYTES_IDLE: usize = 4 << 10;
 const BUFFER_BYTES_BUSY: usize = 64 << 10;
 
 /// Connection buffer of a busy connection in sink mode, where it is all the memory there is.
-const BUFFER_BYTES_SINK: usize = 256 << 10;
+const BUFFER_BYTES_SINK: usize = 1 << 20;
 
 /// First size of a frame buffer.
 const FRAME_BUFFER_BYTES: usize = 256 << 10;
@@ -28,8 +28,8 @@ const FRAME_BUFFER_BYTES: usize = 256 << 10;
 /// Bytes of a frame that sink mode looks at: the header and the longest metadata of a `SendMessages`.
 pub(crate) const SINK_HEAD_BYTES: usize = HEADER_BYTES + 1024;
 
-/// What is read behind a large frame to see what follows.
-const RUN_READ_BYTES: usize = 1 << 10;
+/// What is read behind a large frame to see what follows: a header and a bit.
+const LOOK_AHEAD_BYTES: usize = 1 << 10;
 
 /// Small reads in a row after which a busy connection is quiet again.
 const QUIET_READS: u32 = 16;
@@ -146,10 +146,11 @@ impl Assembler {
         if let Some(partial) = &mut self.partial {
             let mut buffer = std::mem::take(&mut partial.buffer);
             let from = buffer.len();
+            let end = partial.size + LOOK_AHEAD_BYTES;
             if from == buffer.capacity() {
-                buffer.reserve_exact(from.min(partial.size - from));
+                buffer.reserve_exact(from.min(end - from));
             }
-            let room = (buffer.capacity() - from).min(partial.size - from);
+            let room = buffer.capacity().min(end) - from;
             return ReadTarget { buffer, from, room };
         }
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -163,7 +164,7 @@ impl Assembler {
         }
         let from = buffer.len();
         let most = if self.run_of > 0 {
-            RUN_READ_BYTES
+            LOOK_AHEAD_BYTES
         } else {
             usize::MAX
         };
@@ -175,6 +176,13 @@ impl Assembler {
     pub(crate) fn filled(&mut self, buffer: Vec<u8>, bytes: usize) {
         if let Some(partial) = &mut self.partial {
             partial.buffer = buffer;
+            if partial.buffer.len() > partial.size {
+                self.buffer.drain(..self.consumed);
+                self.consumed = 0;
+                self.buffer
+                    .extend_from_slice(&partial.buffer[partial.size..]);
+                partial.buffer.truncate(partial.size);
+            }
             return;
         }
         let filled_up = buffer.len() == buffer.capacity() && self.run_of == 0;
@@ -190,8 +198,12 @@ impl Assembler {
         }
     }
 
-    /// The next frame, `None` when more bytes are needed.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FramingLost> {
+    /// The next frame, `None` when more bytes are needed. `allocate` is asked for memory of at least so many bytes when
+    /// a large frame begins.
+    pub(crate) fn next_frame(
+        &mut self,
+        allocate: impl FnOnce(usize) -> Vec<u8>,
+    ) -> Result<Option<Frame<'_>>, FramingLost> {
         if let Some(partial) = &self.partial {
             if partial.buffer.len() < partial.size {
                 return Ok(None);
@@ -221,8 +233,8 @@ impl Assembler {
             return Ok(Some(Frame::Borrowed(&self.buffer[start..start + size])));
         }
         if size > BUFFER_BYTES_BUSY {
-            let mut buffer =
-                Vec::with_capacity(size.min(FRAME_BUFFER_BYTES.max(self.run_of).max(available)));
+            let first = FRAME_BUFFER_BYTES.max(self.run_of).max(available);
+            let mut buffer = allocate(size.min(first) + LOOK_AHEAD_BYTES);
             buffer.extend_from_slice(&self.buffer[self.consumed..]);
             self.consumed = self.buffer.len();
             self.partial = Some(Partial { buffer, size });
@@ -276,7 +288,10 @@ mod tests {
             target.buffer.extend_from_slice(&bytes[..taken]);
             bytes = &bytes[taken..];
             assembler.filled(target.buffer, taken);
-            while let Some(frame) = assembler.next_frame().expect("the sizes are legal") {
+            while let Some(frame) = assembler
+                .next_frame(Vec::with_capacity)
+                .expect("the sizes are legal")
+            {
                 frames.push(match frame {
                     Frame::Borrowed(bytes) | Frame::Head(bytes) => bytes.to_vec(),
                     Frame::Owned(bytes) => bytes,
@@ -332,7 +347,10 @@ mod tests {
         let mut header = frame(256, 0);
         header[48..52].copy_from_slice(&(64_u32 << 20).to_le_bytes());
         assert!(feed(&mut assembler, &header, 256).is_empty());
-        assert_eq!(assembler.partial_bytes(), FRAME_BUFFER_BYTES);
+        assert_eq!(
+            assembler.partial_bytes(),
+            FRAME_BUFFER_BYTES + LOOK_AHEAD_BYTES
+        );
     }
 
     #[test]
@@ -344,7 +362,7 @@ mod tests {
             target.buffer[48..52].copy_from_slice(&size.to_le_bytes());
             assembler.filled(target.buffer, 256);
             assert_eq!(
-                assembler.next_frame().err(),
+                assembler.next_frame(Vec::with_capacity).err(),
                 Some(FramingLost),
                 "size {size}"
             );

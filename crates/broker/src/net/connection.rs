@@ -101,7 +101,7 @@ impl Reader {
     /// Gives every whole frame to the state. True when the connection is over.
     async fn take_frames(&mut self, assembler: &mut Assembler) -> bool {
         loop {
-            match assembler.next_frame() {
+            match assembler.next_frame(|bytes| self.shared.state.borrow_mut().allocate(bytes)) {
                 Ok(None) => return false,
                 Ok(Some(frame)) => self.receive(frame),
                 Err(FramingLost) => {

@@ -50,6 +50,11 @@ impl StoredBatch {
         &self.buffer[self.record_at..]
     }
 
+    /// The memory, for another use.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.buffer
+    }
+
     /// Offset of the last record.
     pub(crate) fn last_offset(&self) -> u64 {
         self.base_offset + u64::from(self.records) - 1

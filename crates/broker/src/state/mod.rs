@@ -91,6 +91,8 @@ pub(crate) struct State {
     down_until_us: u64,
     /// What a script does to the reply of the frame at hand. `None` between frames.
     reply_fault: Option<ReplyFault>,
+    /// Memory of evicted batches, for the next large frames: fresh memory costs more than the checksums.
+    spare: Vec<Vec<u8>>,
     /// Where reply frames are put together.
     scratch: Vec<u8>,
 }
@@ -118,6 +120,7 @@ impl State {
             commits_held: false,
             down_until_us: 0,
             reply_fault: None,
+            spare: Vec::new(),
             scratch: Vec::new(),
         }
     }

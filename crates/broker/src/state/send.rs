@@ -20,6 +20,11 @@ use crate::profile::Profile;
 /// The body that confirms one batch.
 const CONFIRMED_BYTES: usize = size_of::<u32>() + CONFIRMATION_BYTES;
 
+/// Evicted buffers that are kept for the next frames, and the sizes worth keeping: 32 MiB in all.
+const SPARES_MAX: usize = 8;
+const SPARE_BYTES_MIN: u64 = 64 << 10;
+const SPARE_BYTES_MAX: u64 = 4 << 20;
+
 /// Memory that all uncommitted sends may hold; the next send is dropped like one too many.
 const UNCOMMITTED_BYTES_MAX: u64 = 256 << 20;
 
@@ -275,6 +280,22 @@ impl State {
         self.retain(place);
     }
 
+    /// Memory for a frame of at least `bytes` bytes: that of an evicted batch when one fits well.
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Vec<u8> {
+        let fits = self
+            .spare
+            .iter()
+            .rposition(|spare| (bytes..2 * bytes).contains(&spare.capacity()));
+        let Some(index) = fits else {
+            // What is kept does not fit what comes now.
+            self.spare.clear();
+            return Vec::with_capacity(bytes);
+        };
+        let mut buffer = self.spare.swap_remove(index);
+        buffer.clear();
+        buffer
+    }
+
     /// Counts a send of sink mode: no batch is read or kept, offsets go on.
     pub(crate) fn sink_send(&mut self, call: &Call, place: Place, records: u32) {
         let Some(partition) = self.partition_mut(place) else {
@@ -342,6 +363,9 @@ impl State {
         self.charged_bytes -= charged;
         self.stats.records_evicted += u64::from(batch.records);
         self.stats.record_bytes_evicted += batch.record().len() as u64;
+        if (SPARE_BYTES_MIN..=SPARE_BYTES_MAX).contains(&charged) && self.spare.len() < SPARES_MAX {
+            self.spare.push(batch.into_buffer());
+        }
         true
     }
 }
