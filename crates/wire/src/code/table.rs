@@ -181,6 +181,7 @@ error_codes! {
     3021 CONSUMER_OFFSET_NOT_FOUND "ConsumerOffsetNotFound" "the consumer has no stored offset";
     3022 NOT_RESOLVED_CONSUMER "NotResolvedConsumer" "the consumer could not be found";
     3023 CANNOT_OPEN_CONSUMER_OFFSETS_FILE "CannotOpenConsumerOffsetsFile" "the file of consumer offsets could not be opened";
+    3024 TOO_MANY_CONSUMER_OFFSETS "TooManyConsumerOffsets" "the partition keeps as many consumer offsets as allowed";
     4000 SEGMENT_NOT_FOUND "SegmentNotFound" "no such segment";
     4001 SEGMENT_CLOSED "SegmentClosed" "the segment is closed";
     4002 INVALID_SEGMENT_SIZE "InvalidSegmentSize" "a segment size that is not allowed";
@@ -235,6 +236,7 @@ error_codes! {
     4057 PRODUCER_CLOSED "ProducerClosed" "the producer is closed";
     4100 INVALID_OFFSET "InvalidOffset" "an offset that is not allowed";
     4101 INVALID_RESERVED_FIELD "InvalidReservedField" "a reserved field that is not zero";
+    4102 SEGMENT_SIZE_MISMATCH_AT_OPEN "SegmentSizeMismatchAtOpen" "a segment file on disk is not as long as expected";
     5000 CONSUMER_GROUP_ID_NOT_FOUND "ConsumerGroupIdNotFound" "no consumer group of this number";
     5002 INVALID_CONSUMER_GROUP_ID "InvalidConsumerGroupId" "a group number that is not allowed";
     5003 CONSUMER_GROUP_NAME_NOT_FOUND "ConsumerGroupNameNotFound" "no consumer group of this name";
