@@ -390,7 +390,8 @@ impl RequestHeader {
         }
     }
 
-    /// A header read from a peer, if it keeps every rule, those for reserved bytes included.
+    /// A header read from a peer, if it keeps every rule, those for reserved bytes included. A stamp is kept as it
+    /// is, as clients may stamp any operation: [`RawRequestHeader::check_stamp`] holds it against the body.
     ///
     /// # Errors
     ///
@@ -456,20 +457,23 @@ impl RequestHeader {
         zerocopy::transmute_ref!(&self.raw)
     }
 
-    /// Sets the size, and the stamp if the operation is stamped, from a new body.
+    /// Sets the size and the stamp from a new body. The stamp is zero when the operation is not stamped, also in a
+    /// header from a peer that had one.
     ///
     /// # Errors
     ///
     /// [`HeaderError::BodyTooLarge`]; the header is as before then.
     pub fn set_body(&mut self, body: &[u8]) -> Result<(), HeaderError> {
         self.raw.prefix.size = U32::new(frame_size(body.len())?);
-        if self.operation.is_stamped() {
-            self.raw.request_checksum = U128::new(stamp(body));
-        }
+        self.raw.request_checksum = if self.operation.is_stamped() {
+            U128::new(stamp(body))
+        } else {
+            U128::ZERO
+        };
         Ok(())
     }
 
-    /// Sets the size from the length of a new body.
+    /// Sets the size from the length of a new body, and the stamp to zero.
     ///
     /// # Errors
     ///
@@ -483,6 +487,7 @@ impl RequestHeader {
             });
         }
         self.raw.prefix.size = U32::new(frame_size(body_bytes)?);
+        self.raw.request_checksum = U128::ZERO;
         Ok(())
     }
 

@@ -167,6 +167,27 @@ fn stamps_cover_the_body_of_session_and_metadata_operations_only() {
 }
 
 #[test]
+fn a_new_body_never_keeps_the_stamp_of_another() {
+    for operation in Operation::ALL {
+        if operation.is_internal() {
+            continue;
+        }
+        let foreign = tampered(&legal(operation), 144, &stamp(b"before").to_le_bytes());
+        let raw = RawRequestHeader::from_bytes(&foreign).expect("256 bytes");
+        let header = RequestHeader::from_raw(raw).expect("any operation may be stamped");
+        assert_eq!(header.raw().check_stamp(b"before"), Ok(()));
+        let (mut with_body, mut with_length) = (header, header);
+        with_body.set_body(b"after").expect("fits");
+        assert_eq!(with_body.raw().check_stamp(b"after"), Ok(()), "{operation}");
+        let is_set = with_length.set_body_bytes(5).is_ok();
+        assert_eq!(is_set, !operation.is_stamped(), "{operation}");
+        if is_set {
+            assert_eq!(with_length, with_body, "{operation}");
+        }
+    }
+}
+
+#[test]
 fn commands_find_their_constructor() {
     for code in CommandCode::KNOWN {
         let header = RequestHeader::command(*code, CLIENT, 7, 9, b"body").expect("legal");
