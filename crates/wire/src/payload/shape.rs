@@ -1,8 +1,8 @@
 //! The shapes that payloads are put together from: plain numbers, lists, blocks with a length, nothing at all, and
 //! the macro that makes a struct of named fields into a payload.
 //!
-//! Lists grow as their items are read, never by the count that is announced, so their memory is bounded by the bytes
-//! that are there.
+//! Lists grow as their items are read, never by the count that is announced, and every item takes at least one byte,
+//! so their memory and the time to read them are bounded by the bytes that are there.
 
 use crate::WireError;
 use crate::codec::{Decode, Encode, Reader, Writer};
@@ -295,7 +295,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     }
 }
 
-/// A `u32` count and that many items.
+/// A `u32` count and that many items. An item without a byte is refused when it is read.
 ///
 /// Encoding more than `u32::MAX` items is a defect of the caller; no body can hold them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -309,11 +309,7 @@ impl<T: Encode> Encode for Counted<T> {
     }
 
     fn write(&self, out: &mut Writer<'_>) {
-        assert!(
-            self.0.len() <= u32::MAX as usize,
-            "a body holds no 2^32 items"
-        );
-        out.u32(self.0.len() as u32);
+        out.u32(count_of(&self.0));
         write_items(&self.0, out);
     }
 }
@@ -325,7 +321,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for Counted<T> {
     }
 }
 
-/// Items to the end of the body.
+/// Items to the end of the body. An item without a byte is refused when it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToEnd<T>(pub Vec<T>);
 
@@ -345,7 +341,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for ToEnd<T> {
     fn read_as(reader: &mut Reader<'a>, _field: &'static str) -> Result<Self, WireError> {
         let mut items = Vec::new();
         while reader.left() > 0 {
-            items.push(T::read(reader)?);
+            items.push(read_item(reader)?);
         }
         Ok(Self(items))
     }
@@ -394,6 +390,26 @@ pub(crate) fn write_items<T: Encode>(items: &[T], out: &mut Writer<'_>) {
     }
 }
 
+/// How many items there are, as it stands on the wire.
+pub(crate) fn count_of<T>(items: &[T]) -> u32 {
+    u32::try_from(items.len()).expect("a body holds no 2^32 items")
+}
+
+/// Reads one item of a list. One that takes no bytes could be read for ever, or as often as a peer likes.
+fn read_item<'a, T: Decode<'a>>(reader: &mut Reader<'a>) -> Result<T, WireError> {
+    let offset = reader.offset();
+    let item = T::read(reader)?;
+    if reader.offset() == offset {
+        return Err(WireError::Truncated {
+            field: T::NAME,
+            offset,
+            needed: 1,
+            found: 0,
+        });
+    }
+    Ok(item)
+}
+
 /// Reads so many items. Each takes at least one byte, so a count beyond the bytes ends in an error soon.
 pub(crate) fn read_items<'a, T: Decode<'a>>(
     reader: &mut Reader<'a>,
@@ -401,7 +417,7 @@ pub(crate) fn read_items<'a, T: Decode<'a>>(
 ) -> Result<Vec<T>, WireError> {
     let mut items = Vec::new();
     for _ in 0..count {
-        items.push(T::read(reader)?);
+        items.push(read_item(reader)?);
     }
     Ok(items)
 }
@@ -421,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_count_does_not_reserve_memory() {
+    fn a_count_beyond_the_bytes_is_an_error() {
         let error = Counted::<u32>::decode(&[0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0]);
         assert_eq!(
             error,
@@ -432,6 +448,25 @@ mod tests {
                 found: 0
             })
         );
+    }
+
+    #[test]
+    fn items_without_a_byte_end_a_list() {
+        let refused = |field, offset| {
+            Err(WireError::Truncated {
+                field,
+                offset,
+                needed: 1,
+                found: 0,
+            })
+        };
+        let count = u32::MAX.to_le_bytes();
+        let absent = Counted::<Option<u32>>::decode(&count).map(|_| ());
+        assert_eq!(absent, refused("u32", 4));
+        let empty = Counted::<Empty>::decode(&count).map(|_| ());
+        assert_eq!(empty, refused("empty body", 4));
+        let to_end = ToEnd::<Empty>::decode(&[1]).map(|_| ());
+        assert_eq!(to_end, refused("empty body", 0));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::identifier::Identifier;
 use crate::name::Name;
 use crate::options::Options;
 use crate::payload::shape::{
-    command, empty_command, encoded_len_of, payload, read_items, write_items,
+    command, count_of, empty_command, encoded_len_of, payload, read_items, write_items,
 };
 use crate::payload::{Empty, LengthPrefixed, ToEnd};
 
@@ -143,7 +143,7 @@ payload! {
 
 /// A stream and its topics.
 ///
-/// `stream.topics_count` is written as it is, and must be the number of topics.
+/// `stream.topics_count` is not looked at when this is encoded: the number of topics is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamDetails<'a> {
     /// The stream.
@@ -160,12 +160,12 @@ impl Encode for StreamDetails<'_> {
     }
 
     fn write(&self, out: &mut Writer<'_>) {
-        assert_eq!(
-            self.stream.topics_count as usize,
-            self.topics.len(),
-            "topics_count is right"
-        );
-        self.stream.write(out);
+        let topics_count = count_of(&self.topics);
+        StreamInfo {
+            topics_count,
+            ..self.stream
+        }
+        .write(out);
         write_items(&self.topics, out);
     }
 }

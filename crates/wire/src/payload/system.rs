@@ -17,7 +17,7 @@ use crate::WireError;
 use crate::codec::{Decode, Encode, Reader, Writer};
 use crate::name::Name;
 use crate::payload::shape::{
-    command, empty_command, encoded_len_of, kind, payload, read_items, write_items,
+    command, count_of, empty_command, encoded_len_of, kind, payload, read_items, write_items,
 };
 use crate::payload::{Counted, LengthPrefixed, Raw};
 use crate::text::Text;
@@ -64,7 +64,7 @@ payload! {
 
 /// A client and its groups.
 ///
-/// `client.consumer_groups_count` is written as it is, and must be the number of groups.
+/// `client.consumer_groups_count` is not looked at when this is encoded: the number of groups is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientDetails<'a> {
     /// The client.
@@ -81,13 +81,12 @@ impl Encode for ClientDetails<'_> {
     }
 
     fn write(&self, out: &mut Writer<'_>) {
-        let count = self.client.consumer_groups_count as usize;
-        assert_eq!(
-            count,
-            self.consumer_groups.len(),
-            "consumer_groups_count is right"
-        );
-        self.client.write(out);
+        let consumer_groups_count = count_of(&self.consumer_groups);
+        ClientInfo {
+            consumer_groups_count,
+            ..self.client
+        }
+        .write(out);
         write_items(&self.consumer_groups, out);
     }
 }

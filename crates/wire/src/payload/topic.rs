@@ -22,7 +22,7 @@ use crate::codec::{Decode, Encode, Reader, Writer};
 use crate::identifier::Identifier;
 use crate::name::Name;
 use crate::options::Options;
-use crate::payload::shape::{command, encoded_len_of, payload, read_items, write_items};
+use crate::payload::shape::{command, count_of, encoded_len_of, payload, read_items, write_items};
 use crate::payload::stream::TopicInfo;
 use crate::payload::{Counted, Empty};
 
@@ -173,7 +173,7 @@ payload! {
 
 /// A topic and its partitions.
 ///
-/// `topic.partitions_count` is written as it is, and must be the number of partitions.
+/// `topic.partitions_count` is not looked at when this is encoded: the number of partitions is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicDetails<'a> {
     /// The topic.
@@ -190,9 +190,12 @@ impl Encode for TopicDetails<'_> {
     }
 
     fn write(&self, out: &mut Writer<'_>) {
-        let count = self.topic.partitions_count as usize;
-        assert_eq!(count, self.partitions.len(), "partitions_count is right");
-        self.topic.write(out);
+        let partitions_count = count_of(&self.partitions);
+        TopicInfo {
+            partitions_count,
+            ..self.topic
+        }
+        .write(out);
         write_items(&self.partitions, out);
     }
 }

@@ -1,5 +1,6 @@
 //! Any bytes into every payload decoder.
 
+use allocation_counter::measure;
 use proptest::prelude::*;
 use ringmain_wire::codec::Decode;
 use ringmain_wire::payload::cluster::ClusterMetadata;
@@ -23,9 +24,25 @@ use ringmain_wire::payload::{Counted, Empty, ToEnd};
 use ringmain_wire::result::{self, ResultSection};
 use ringmain_wire::{Identifier, Name, Options, Partitioning, Secret, Text};
 
-/// Decodes and, if that works, compares with what it encodes to.
+/// Memory for the first items of a list: a vector starts with room for four.
+const LIST_BYTES_MIN: u64 = 1024;
+
+/// Memory for each byte of a list: the shortest items take 4 bytes and are kept in fewer than 16, and a vector that
+/// grows holds its old and its new memory, which is twice as much.
+const LIST_BYTES_PER_BYTE: u64 = 16;
+
+/// Decodes, within memory that the bytes at hand account for, and if that works compares with what it encodes to.
 fn taken_is_written_back<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<(), TestCaseError> {
-    if let Ok(value) = T::decode(bytes) {
+    let mut decoded = None;
+    let memory = measure(|| decoded = T::decode(bytes).ok());
+    prop_assert!(
+        memory.bytes_max <= LIST_BYTES_MIN + LIST_BYTES_PER_BYTE * bytes.len() as u64,
+        "{} takes {} bytes of memory for {} bytes",
+        T::NAME,
+        memory.bytes_max,
+        bytes.len()
+    );
+    if let Some(value) = decoded {
         prop_assert_eq!(value.encoded_len(), bytes.len(), "{}", T::NAME);
         prop_assert_eq!(value.to_vec(), bytes, "{}", T::NAME);
     }
