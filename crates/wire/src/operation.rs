@@ -434,7 +434,11 @@ mod tests {
         for operation in Operation::ALL {
             if let Some(code) = operation.command_code() {
                 assert_eq!(code.operation(), operation);
-                assert!(code.name().is_some());
+                let name = match operation {
+                    Operation::Logout => "LogoutUser".to_owned(),
+                    other => format!("{other:?}"),
+                };
+                assert_eq!(code.name(), Some(&*name));
             }
         }
         assert_eq!(CommandCode(40).operation(), Operation::Register);

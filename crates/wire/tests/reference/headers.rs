@@ -204,7 +204,7 @@ proptest! {
     }
 }
 
-/// The checksum as the reference computes it, without a crate of our own choosing.
+/// The checksum without the choice by length and processor that this crate makes.
 fn xxh3(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
@@ -269,6 +269,19 @@ fn operations_have_the_reference_rules() {
             );
         }
     }
+}
+
+#[test]
+fn command_bytes_are_the_reference_ones() {
+    use ringmain_wire::header::{
+        COMMAND_ASSIGNED_MAX, COMMAND_EVICTION, COMMAND_REPLY, COMMAND_REQUEST,
+    };
+    for byte in 0..=u8::MAX {
+        let is_assigned = try_pod_read_unaligned::<Command>(&[byte]).is_ok();
+        assert_eq!(is_assigned, byte <= COMMAND_ASSIGNED_MAX, "command {byte}");
+    }
+    let commands = [Command::Request, Command::Reply, Command::Eviction].map(|it| it as u8);
+    assert_eq!(commands, [COMMAND_REQUEST, COMMAND_REPLY, COMMAND_EVICTION]);
 }
 
 #[test]

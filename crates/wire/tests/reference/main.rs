@@ -2,7 +2,8 @@
 //!
 //! Each property draws a value, writes it with this crate and with the reference, and wants the same bytes; then each
 //! reads what the other wrote. Then the bytes are damaged: whatever this crate still takes, it must write back
-//! unchanged, and the reference must take it too. Batches and user headers have tests of their own.
+//! unchanged, and the reference must take it too; what it refuses alone it refuses on purpose. Batches and user headers
+//! have tests of their own.
 
 mod check;
 mod headers;
