@@ -101,22 +101,6 @@ impl EvictionReason {
             Err(HeaderError::VersionWindow { reason, max, min })
         }
     }
-
-    /// Whether the same login can never succeed: credentials, user or version must change first. All other reasons
-    /// leave room for a new login.
-    #[must_use]
-    pub const fn is_login_refusal(self) -> bool {
-        matches!(
-            self,
-            Self::ClientReleaseTooLow
-                | Self::ClientReleaseTooHigh
-                | Self::InvalidCredentials
-                | Self::InvalidToken
-                | Self::UserInactive
-                | Self::IncompatibleProtocol { .. }
-                | Self::MalformedLogin
-        )
-    }
 }
 
 impl fmt::Display for EvictionReason {
