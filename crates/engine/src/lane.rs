@@ -177,12 +177,8 @@ impl Lane {
             };
             match OpenBatch::start(slot, self, ledger, record, &mut state.ids, held) {
                 Ok(form) => {
-                    state.open = Some(OpenBatch::new(
-                        form,
-                        state.cells.take(),
-                        ledger,
-                        self.shard.now(),
-                    ))
+                    let cell = state.cells.take();
+                    state.open = Some(OpenBatch::new(form, cell, ledger, self.shard.now()));
                 }
                 Err((slot, error)) => {
                     held.slot = Some(slot);

@@ -81,8 +81,8 @@ fn records_of_every_size_arrive_whole_and_in_order() {
     let receipts = producer.send_batch(records).expect("all accepted");
     let account = receipts.wait_deadline(Instant::now() + PATIENCE);
     assert_eq!(account.stored, sizes.len() as u64, "{account}");
-    let mut offset = 0;
     for (index, size) in sizes.iter().enumerate() {
+        let offset = index as u64;
         let polled = engine
             .poll(&stream, "topic", 0, offset, 1, PATIENCE)
             .expect("a poll");
@@ -91,7 +91,6 @@ fn records_of_every_size_arrive_whole_and_in_order() {
             polled.records[0].payload == payload(index, *size),
             "record {index} of {size} bytes"
         );
-        offset += 1;
     }
     let stats = engine.stats();
     assert_eq!(stats.transport.completion_overflows, 0);

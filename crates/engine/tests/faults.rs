@@ -120,7 +120,7 @@ impl Run {
             let at = found.get(&number).copied();
             match *outcome {
                 Outcome::Stored { partition, offset } => {
-                    assert_eq!(at, Some((partition, offset)), "record {number}")
+                    assert_eq!(at, Some((partition, offset)), "record {number}");
                 }
                 Outcome::StoredOffsetUnknown { partition } => {
                     assert_eq!(
@@ -130,7 +130,7 @@ impl Run {
                     );
                 }
                 Outcome::Rejected { .. } | Outcome::NotSent { .. } => {
-                    assert_eq!(at, None, "record {number}")
+                    assert_eq!(at, None, "record {number}");
                 }
                 Outcome::Unknown { .. } => {}
             }

@@ -102,7 +102,7 @@ fn balanced_spreads_evenly_over_many_partitions_connections_and_shards() {
     for receipt in receipts.iter() {
         match receipt.outcome() {
             Some(Outcome::Stored { partition, .. }) => {
-                *counts.entry(partition).or_insert(0_u32) += 1
+                *counts.entry(partition).or_insert(0_u32) += 1;
             }
             other => panic!("{other:?}"),
         }

@@ -50,7 +50,7 @@ fn small_records_fill_their_half_of_the_memory_and_no_more() {
     assert_eq!(producer.account().in_flight, accepted);
 
     let started = Instant::now();
-    let waited = producer.send_deadline(record.clone(), started + Duration::from_millis(50));
+    let waited = producer.send_deadline(record, started + Duration::from_millis(50));
     assert_eq!(
         waited.expect_err("no memory").error,
         SendError::DeadlineOver

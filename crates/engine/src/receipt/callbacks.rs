@@ -56,7 +56,7 @@ impl Callbacks {
         match spawned {
             Ok(_) => state.started = true,
             Err(error) => {
-                tracing::warn!(%error, "no thread for receipt callbacks, they run on the shard thread")
+                tracing::warn!(%error, "no thread for receipt callbacks, they run on the shard thread");
             }
         }
     }

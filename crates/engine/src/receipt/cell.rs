@@ -93,7 +93,7 @@ impl BatchCell {
                 Waiter::Task(waker) => waker.wake(),
                 Waiter::Thread(thread) => thread.unpark(),
                 Waiter::Callback(index, callback) => {
-                    self.callbacks.run_later(callback, outcome.record(index))
+                    self.callbacks.run_later(callback, outcome.record(index));
                 }
             }
         }

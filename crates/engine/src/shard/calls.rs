@@ -290,7 +290,7 @@ impl Core {
             }
             Ok(None) => tracing::warn!(topic = %topic.name, "the topic does not exist any more"),
             Err(error) => {
-                tracing::warn!(topic = %topic.name, %error, "the reply to GetTopic cannot be decoded")
+                tracing::warn!(topic = %topic.name, %error, "the reply to GetTopic cannot be decoded");
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Holds the state; moving bytes is [`super::inbound`]'s and [`super::outbound`]'s job.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -20,6 +21,12 @@ const REPLY_BYTES: usize = 4096;
 /// Past this many bytes a decoder's buffer is dropped after use: only a large poll reply needs it.
 const DECODER_BYTES_KEPT: usize = 64 * 1024;
 
+/// Writes of a connection that may overlap: zero-copy writes do, while their memory is not free yet.
+const WRITES_MAX: usize = crate::transport::WRITES_MAX as usize;
+
+/// Frames that all these writes carry: each frame has two pieces at least.
+const FRAMES_MAX: usize = WRITES_MAX * limits::WRITE_PIECES_MAX as usize / 2;
+
 /// One connection.
 pub(super) struct Connection {
     pub(super) index: ConnIndex,
@@ -35,8 +42,10 @@ pub(super) struct Connection {
     pub(super) is_open: bool,
     /// Bytes are unreadable, or memory of a write is wanted back: close at the next opportunity.
     pub(super) close_wanted: bool,
-    /// Frames of the write in flight.
-    pub(super) writing: Vec<Frame>,
+    /// Frames of the writes in flight, oldest first.
+    pub(super) writing: VecDeque<Frame>,
+    /// How many of these each write carries, oldest first.
+    pub(super) writes: VecDeque<usize>,
     /// Header of logins and logouts: there is one of either at a time.
     pub(super) session_header: SlotToken,
     /// Header of heartbeats.
@@ -73,7 +82,8 @@ impl Connection {
             socket_options,
             is_open: false,
             close_wanted: false,
-            writing: Vec::with_capacity(limits::WRITE_PIECES_MAX as usize),
+            writing: VecDeque::with_capacity(FRAMES_MAX),
+            writes: VecDeque::with_capacity(WRITES_MAX),
             session_header: headers.session,
             ping_header: headers.ping,
             calls: headers

@@ -5,11 +5,8 @@
 //! Peer bytes that cannot be read end their connection, with a warning; they never panic.
 
 use bytes::Bytes;
-use ringmain_proto::{BatchKey, Frame, Micros, Reply, ReplyMatch, SessionState, Verdict};
-use ringmain_wire::codec::Decode;
-use ringmain_wire::payload::login::LoginReply;
-use ringmain_wire::payload::send::SendMessagesReply;
-use ringmain_wire::{EvictionReason, Inbound, Operation, ReplyOutcome, WireError};
+use ringmain_proto::{BatchKey, Frame, Micros, Reply, ReplyMatch, SessionState};
+use ringmain_wire::{EvictionReason, Inbound};
 
 use super::connection::Connection;
 use super::core::Core;
@@ -28,11 +25,11 @@ impl Core {
                     .expect("the transport reports a connection that was asked for");
             }
             Event::ConnectFailed { conn, cause } => {
-                self.handle_lost(now, usize::from(conn.0), cause)
+                self.handle_lost(now, usize::from(conn.0), cause);
             }
             Event::Closed { conn, cause, .. } => self.handle_lost(now, usize::from(conn.0), cause),
             Event::Received { conn, bytes } => {
-                self.handle_received(now, usize::from(conn.0), bytes)
+                self.handle_received(now, usize::from(conn.0), bytes);
             }
             Event::WriteDone { conn } => self.handle_write_done(now, usize::from(conn.0)),
             // The queues are looked at in every turn.
@@ -45,6 +42,7 @@ impl Core {
         let was_active = conn.client.state() == SessionState::Active;
         conn.is_open = false;
         conn.writing.clear();
+        conn.writes.clear();
         conn.reset_decoder();
         conn.client
             .handle_disconnected(now)
@@ -67,7 +65,11 @@ impl Core {
 
     fn handle_write_done(&mut self, now: Micros, index: usize) {
         let conn = &mut self.conns[index];
-        for frame in conn.writing.drain(..) {
+        let frames = conn
+            .writes
+            .pop_front()
+            .expect("the transport reports writes that were submitted");
+        for frame in conn.writing.drain(..frames) {
             if let Frame::Batch(BatchKey(key)) = frame
                 && let Some(in_flight) = &mut self.batches[key as usize]
                 && in_flight.written_at == Micros::ZERO
@@ -91,13 +93,8 @@ impl Core {
                 Ok(None) => return,
                 Ok(Some(Inbound::Reply(reply))) => {
                     let frame_bytes = ringmain_wire::header::HEADER_BYTES + reply.body().len();
-                    let handled = match decode_reply(&reply) {
-                        Ok((verdict, payload)) => {
-                            let reply = Reply {
-                                operation: reply.operation(),
-                                request: reply.request(),
-                                verdict,
-                            };
+                    let handled = match Reply::decode(&reply) {
+                        Ok((reply, payload)) => {
                             let matched = conn.client.handle_reply(now, &reply);
                             keep_call_reply(&conn.calls, matched, payload);
                             Ok(matched)
@@ -192,34 +189,6 @@ impl Core {
             self.look_at_lanes_of(index);
         }
     }
-}
-
-/// What a reply says, and its payload when it is a success.
-fn decode_reply<'a>(reply: &ringmain_wire::Reply<'a>) -> Result<(Verdict, &'a [u8]), WireError> {
-    let payload = match reply.outcome()? {
-        ReplyOutcome::Status(code) | ReplyOutcome::Result(code) => {
-            return Ok((Verdict::Refused(code), &[]));
-        }
-        ReplyOutcome::LoginFailed => return Ok((Verdict::LoginFailed, &[])),
-        ReplyOutcome::Success(payload) => payload,
-    };
-    let verdict = match reply.operation() {
-        Operation::Register => Verdict::LoggedIn {
-            session: LoginReply::decode(payload)?.session.get(),
-        },
-        Operation::SendMessages => {
-            // One batch was sent, so one confirmation counts; more would be the server's mistake, and harmless.
-            match SendMessagesReply::decode(payload)?.confirmations().first() {
-                Some(confirmation) => Verdict::Confirmed {
-                    partition_id: confirmation.partition_id(),
-                    base_offset: confirmation.base_offset(),
-                },
-                None => Verdict::Success,
-            }
-        }
-        _ => Verdict::Success,
-    };
-    Ok((verdict, payload))
 }
 
 /// Keeps the body of a control call's answer until its outcome comes.

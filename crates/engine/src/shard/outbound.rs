@@ -1,14 +1,15 @@
 //! From the protocol's decisions to the kernel: connects, closes, frames.
 //!
 //! A frame is a 256-byte header from the slab, stamped here and now, and a body that is not touched. All frames that
-//! may go are put into one vectored write; a connection has one write in flight at a time.
+//! may go are put into one vectored write; when the next one may start is the transport's decision.
 
 use bytes::Bytes;
 use ringmain_proto::{BatchKey, CallKey, ConnectionAction, Micros, Transmit};
 use ringmain_wire::batch::GatherPiece;
 use ringmain_wire::header::HEADER_BYTES;
-use ringmain_wire::{CommandCode, Operation, RequestHeader};
+use ringmain_wire::{CommandCode, HeaderError, Operation, RequestHeader};
 
+use super::connection::Connection;
 use super::core::{Core, InFlight};
 use crate::batch::Body;
 use crate::limits;
@@ -49,101 +50,73 @@ impl Core {
         let Some(mut gather) = transport.gather(conn.index) else {
             return;
         };
-        debug_assert!(conn.writing.is_empty(), "one write at a time");
+        let frames_before = conn.writing.len();
         while gather.room_pieces() >= limits::FRAME_PIECES_MAX
             && gather.bytes() < limits::WRITE_BYTES_MAX
         {
             let Some(transmit) = conn.client.poll_transmit(now) else {
                 break;
             };
-            conn.writing.push(transmit.frame());
-            let client = conn.client.client();
-            match transmit {
-                Transmit::Batch {
-                    key,
-                    request,
+            conn.writing.push_back(transmit.frame());
+            if let Transmit::Batch {
+                key: BatchKey(key),
+                request,
+                session,
+                ..
+            } = transmit
+            {
+                let in_flight = self.batches[key as usize]
+                    .as_mut()
+                    .expect("a submitted batch is in the table");
+                let numbers = Numbers {
+                    client: conn.client.client(),
                     session,
-                    ..
-                } => {
-                    let BatchKey(key) = key;
-                    let in_flight = self.batches[key as usize]
-                        .as_mut()
-                        .expect("a submitted batch is in the table");
-                    let header = &mut self.headers[key as usize];
-                    push_batch(
-                        &mut gather,
-                        header,
-                        in_flight,
-                        now,
-                        (client, session, request),
-                    );
-                }
-                Transmit::Call {
-                    key,
-                    operation,
-                    code,
                     request,
-                    session,
-                    ..
-                } => {
-                    let CallKey(key) = key;
-                    let slot = &mut conn.calls[key as usize];
-                    let body = slot
-                        .cell
-                        .as_ref()
-                        .expect("a submitted call is in the table")
-                        .body();
-                    let built = call_header(operation, code, client, session, request, &body);
-                    push_frame(&mut gather, &mut slot.header, &built, body);
-                }
-                Transmit::Login => {
-                    let body = conn.login_body.clone();
-                    let built = RequestHeader::register(client, &body);
-                    push_frame(&mut gather, &mut conn.session_header, &legal(built), body);
-                }
-                Transmit::Ping { request, session } => {
-                    let built = RequestHeader::non_replicated(
-                        CommandCode::PING,
-                        client,
-                        session,
-                        request,
-                        0,
-                    );
-                    push_frame(
-                        &mut gather,
-                        &mut conn.ping_header,
-                        &legal(built),
-                        Bytes::new(),
-                    );
-                }
-                Transmit::Logout { request, session } => {
-                    let built = RequestHeader::logout(client, session, request);
-                    push_frame(
-                        &mut gather,
-                        &mut conn.session_header,
-                        &legal(built),
-                        Bytes::new(),
-                    );
-                }
+                    timestamp: transmit.timestamp(),
+                };
+                push_batch(
+                    &mut gather,
+                    &mut self.headers[key as usize],
+                    in_flight,
+                    now,
+                    numbers,
+                );
+            } else {
+                push_other(&mut gather, conn, transmit);
             }
         }
-        if !conn.writing.is_empty() {
+        let frames = conn.writing.len() - frames_before;
+        if frames > 0 {
+            conn.writes.push_back(frames);
             gather.submit();
         }
     }
 }
 
-/// Numbers of a request header: client, session, request.
-type Numbers = (u128, u64, u64);
+/// Numbers of a request header.
+#[derive(Clone, Copy)]
+struct Numbers {
+    client: u128,
+    session: u64,
+    request: u64,
+    /// Tells the transmissions of a request apart; servers echo it.
+    timestamp: u64,
+}
 
 fn push_batch(
     gather: &mut Gather<'_>,
     header: &mut SlotToken,
     in_flight: &mut InFlight,
     now: Micros,
-    (client, session, request): Numbers,
+    numbers: Numbers,
 ) {
     let body = &in_flight.batch.body;
+    let Numbers {
+        client,
+        session,
+        request,
+        timestamp,
+    } = numbers;
     let built = RequestHeader::partition(
         Operation::SendMessages,
         client,
@@ -151,7 +124,7 @@ fn push_batch(
         request,
         body.body_bytes(),
     );
-    stamp(header, &legal(built));
+    stamp(header, built, timestamp);
     gather.push_slot(header, 0..HEADER_BYTES);
     match body {
         Body::Copied { slot, body_bytes } => gather.push_slot(slot, 0..*body_bytes),
@@ -162,7 +135,7 @@ fn push_batch(
                 match piece {
                     GatherPiece::Own(range) => gather.push_slot(&sealed.buf, range),
                     GatherPiece::Payload { index, .. } => {
-                        gather.push_bytes(payloads[index as usize].clone())
+                        gather.push_bytes(payloads[index as usize].clone());
                     }
                 }
             }
@@ -174,8 +147,48 @@ fn push_batch(
     }
 }
 
-fn push_frame(gather: &mut Gather<'_>, header: &mut SlotToken, built: &RequestHeader, body: Bytes) {
-    stamp(header, built);
+/// Every frame but a batch: a header of the connection's own and an owned body.
+fn push_other(gather: &mut Gather<'_>, conn: &mut Connection, transmit: Transmit) {
+    let client = conn.client.client();
+    let timestamp = transmit.timestamp();
+    let (header, built, body) = match transmit {
+        Transmit::Batch { .. } => unreachable!("batches have their own way"),
+        Transmit::Call {
+            key: CallKey(key),
+            operation,
+            code,
+            request,
+            session,
+            ..
+        } => {
+            let slot = &mut conn.calls[key as usize];
+            let body = slot
+                .cell
+                .as_ref()
+                .expect("a submitted call is in the table")
+                .body();
+            let built = call_header(operation, code, (client, session, request), &body);
+            (&mut slot.header, built, body)
+        }
+        Transmit::Login => {
+            let body = conn.login_body.clone();
+            (
+                &mut conn.session_header,
+                RequestHeader::register(client, &body),
+                body,
+            )
+        }
+        Transmit::Ping { request, session } => {
+            let built =
+                RequestHeader::non_replicated(CommandCode::PING, client, session, request, 0);
+            (&mut conn.ping_header, built, Bytes::new())
+        }
+        Transmit::Logout { request, session } => {
+            let built = RequestHeader::logout(client, session, request);
+            (&mut conn.session_header, built, Bytes::new())
+        }
+    };
+    stamp(header, built, timestamp);
     gather.push_slot(header, 0..HEADER_BYTES);
     gather.push_bytes(body);
 }
@@ -183,25 +196,22 @@ fn push_frame(gather: &mut Gather<'_>, header: &mut SlotToken, built: &RequestHe
 fn call_header(
     operation: Operation,
     code: CommandCode,
-    client: u128,
-    session: u64,
-    request: u64,
+    (client, session, request): (u128, u64, u64),
     body: &Bytes,
-) -> RequestHeader {
-    legal(match operation {
+) -> Result<RequestHeader, HeaderError> {
+    match operation {
         Operation::NonReplicated => {
             RequestHeader::non_replicated(code, client, session, request, body.len())
         }
         operation => RequestHeader::metadata(operation, client, session, request, body),
-    })
+    }
 }
 
-/// Writes a header into its slab entry.
-fn stamp(header: &mut SlotToken, built: &RequestHeader) {
+/// Writes a header into its slab entry. The protocol client gives legal numbers, and bodies were measured when they were
+/// accepted.
+fn stamp(header: &mut SlotToken, built: Result<RequestHeader, HeaderError>, timestamp: u64) {
+    let mut built =
+        built.unwrap_or_else(|error| panic!("a header that breaks the protocol's rules: {error}"));
+    built.set_timestamp(timestamp);
     header.as_mut()[..HEADER_BYTES].copy_from_slice(built.as_bytes());
-}
-
-/// The protocol client gives legal numbers, and bodies were measured when they were accepted.
-fn legal(built: Result<RequestHeader, ringmain_wire::header::HeaderError>) -> RequestHeader {
-    built.unwrap_or_else(|error| panic!("a header that breaks the protocol's rules: {error}"))
 }

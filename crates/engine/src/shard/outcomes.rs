@@ -151,7 +151,7 @@ fn records_of(batch: &SealedBatch) -> Vec<Record> {
                 match piece {
                     GatherPiece::Own(range) => whole.extend_from_slice(&sealed.buf.as_ref()[range]),
                     GatherPiece::Payload { index, .. } => {
-                        whole.extend_from_slice(&payloads[index as usize])
+                        whole.extend_from_slice(&payloads[index as usize]);
                     }
                 }
             }

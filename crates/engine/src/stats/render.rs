@@ -94,31 +94,35 @@ impl Stats {
     }
 
     /// Every plain number with its name.
-    fn numbers(&self) -> Vec<(&'static str, Kind, u64)> {
-        let (account, ring) = (&self.account, &self.transport);
+    fn numbers(&self) -> impl Iterator<Item = (&'static str, Kind, u64)> + use<> {
+        let [account, engine, ring] = [
+            self.account_numbers(),
+            self.engine_numbers(),
+            self.ring_numbers(),
+        ];
+        account.into_iter().chain(engine).chain(ring)
+    }
+
+    fn account_numbers(&self) -> Vec<(&'static str, Kind, u64)> {
+        let account = &self.account;
         vec![
             ("records_accepted", Counter, account.accepted),
             ("records_stored", Counter, account.stored),
-            (
-                "records_stored_offset_unknown",
-                Counter,
-                account.stored_offset_unknown,
-            ),
             ("records_rejected", Counter, account.rejected),
             ("records_not_sent", Counter, account.not_sent),
             ("records_unknown", Counter, account.unknown),
             ("records_in_flight", Gauge, account.in_flight),
+        ]
+    }
+
+    fn engine_numbers(&self) -> Vec<(&'static str, Kind, u64)> {
+        vec![
             ("records_resolved", Counter, self.records),
             ("payload_bytes", Counter, self.payload_bytes),
             ("requests", Counter, self.requests),
             ("retries", Counter, self.retries),
             ("retries_after_silence", Counter, self.retries_after_silence),
             ("retries_not_admitted", Counter, self.retries_not_admitted),
-            (
-                "retries_outcome_unknown",
-                Counter,
-                self.retries_outcome_unknown,
-            ),
             ("requests_overtaken", Counter, self.overtaken),
             ("window_waits", Counter, self.window_waits),
             ("span_waits", Counter, self.span_waits),
@@ -133,27 +137,18 @@ impl Stats {
             ("sessions_active", Gauge, self.sessions_active),
             ("slots_free", Gauge, self.slots_free),
             ("slots", Gauge, self.slots),
-            (
-                "by_reference_bytes_free",
-                Gauge,
-                self.by_reference_bytes_free,
-            ),
             ("arena_bytes", Gauge, self.arena_bytes),
-            ("arena_bytes_registered", Gauge, ring.registered_bytes),
             ("shard_turns", Counter, self.turns),
-            (
-                "latency_samples_dropped",
-                Counter,
-                self.latency_samples_dropped,
-            ),
+        ]
+    }
+
+    fn ring_numbers(&self) -> Vec<(&'static str, Kind, u64)> {
+        let ring = &self.transport;
+        vec![
+            ("arena_bytes_registered", Gauge, ring.registered_bytes),
             ("ring_enters", Counter, ring.enters),
             ("ring_submissions", Counter, ring.submissions),
             ("ring_completions", Counter, ring.completions),
-            (
-                "ring_completion_overflows",
-                Counter,
-                ring.completion_overflows,
-            ),
             ("ring_stale_completions", Counter, ring.stale_completions),
             ("ring_sleeps", Counter, ring.sleeps),
             ("ring_wakes", Counter, ring.wakes),
@@ -162,11 +157,6 @@ impl Stats {
             ("writes", Counter, ring.writes),
             ("short_writes", Counter, ring.short_writes),
             ("write_fallbacks", Counter, ring.write_fallbacks),
-            (
-                "zero_copy_notifications",
-                Counter,
-                ring.zero_copy_notifications,
-            ),
             ("zero_copy_copied", Counter, ring.zero_copy_copied),
             ("receives", Counter, ring.receives),
             ("receive_bytes", Counter, ring.receive_bytes),
