@@ -71,27 +71,36 @@ fn every_write_path_delivers_every_byte() {
     }
 }
 
+/// Switches one feature off.
+type Switch = fn(&mut Features);
+
 #[test]
 fn every_feature_can_be_missing() {
     let server = Server::start();
     // Each switch alone, and all of them together.
-    let switches: [(&str, fn(&mut Features)); 7] = [
+    let switches: [(&str, Switch); 7] = [
         ("single issuer", |features| {
             // Deferred work needs it.
             features.single_issuer = false;
             features.defer_taskrun = false;
         }),
-        ("deferred work", |features| features.defer_taskrun = false),
+        ("deferred work", |features| {
+            features.defer_taskrun = false;
+        }),
         ("registered arena", |features| {
-            features.registered_arena = false
+            features.registered_arena = false;
         }),
         ("multishot receive", |features| {
-            features.multishot_recv = false
+            features.multishot_recv = false;
         }),
-        ("vectored fixed", |features| features.vectored_fixed = false),
-        ("zero copy", |features| features.send_zc = false),
+        ("vectored fixed", |features| {
+            features.vectored_fixed = false;
+        }),
+        ("zero copy", |features| {
+            features.send_zc = false;
+        }),
         ("waiting sends", |features| {
-            features.send_zc_wait_all = false
+            features.send_zc_wait_all = false;
         }),
     ];
     let mut none = Features::default();
