@@ -14,6 +14,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+
+#[cfg(ringmain_loom)]
+use loom::sync::atomic::{AtomicU8, Ordering};
+#[cfg(not(ringmain_loom))]
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const AWAKE: u8 = 0;
@@ -123,7 +127,7 @@ impl WakeState {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(ringmain_loom)))]
 mod tests {
     use super::*;
 
@@ -145,5 +149,99 @@ mod tests {
         assert!(state.notify());
         assert!(!state.notify());
         assert!(state.take());
+    }
+}
+
+/// Every interleaving of wakers and shard, with every value the memory model allows:
+/// `RUSTFLAGS="--cfg ringmain_loom" cargo test -p ringmain --lib loom`.
+#[cfg(all(test, ringmain_loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::atomic::AtomicUsize;
+    use loom::sync::{Condvar, Mutex};
+
+    /// The eventfd: a signal stays until it is read.
+    #[derive(Default)]
+    struct Signal {
+        is_set: Mutex<bool>,
+        changed: Condvar,
+    }
+
+    impl Signal {
+        fn set(&self) {
+            *self.is_set.lock().unwrap() = true;
+            self.changed.notify_one();
+        }
+
+        fn wait(&self) {
+            let mut is_set = self.is_set.lock().unwrap();
+            while !*is_set {
+                is_set = self.changed.wait(is_set).unwrap();
+            }
+            *is_set = false;
+        }
+    }
+
+    #[derive(Default)]
+    struct Shared {
+        state: WakeState,
+        signal: Signal,
+        /// Work of each waker. Relaxed throughout: the wake state alone has to make it visible.
+        work: [AtomicUsize; 2],
+    }
+
+    /// The shard sleeps whenever it may, and ends only when it has seen all work: a lost wake-up is a deadlock.
+    fn serve(shared: &Shared, wakers: usize) {
+        let mut seen = 0;
+        while seen < wakers {
+            if shared.state.sleep_begin() {
+                shared.signal.wait();
+            }
+            if shared.state.take() {
+                seen = shared
+                    .work
+                    .iter()
+                    .map(|work| work.load(Ordering::Relaxed))
+                    .sum();
+            }
+        }
+    }
+
+    fn run(wakers: usize, has_completion: bool) {
+        // Three preemptions find every two-sided race; without a bound the lock of the signal alone takes hours.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let shared = loom::sync::Arc::new(Shared::default());
+            let mut threads = Vec::new();
+            for waker in 0..wakers {
+                let shared = shared.clone();
+                threads.push(loom::thread::spawn(move || {
+                    shared.work[waker].store(1, Ordering::Relaxed);
+                    if shared.state.notify() {
+                        shared.signal.set();
+                    }
+                }));
+            }
+            if has_completion {
+                // The ring also returns for other reasons, at any moment.
+                let shared = shared.clone();
+                threads.push(loom::thread::spawn(move || shared.signal.set()));
+            }
+            serve(&shared, wakers);
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn loom_no_wake_up_is_lost_between_two_wakers_and_the_shard() {
+        run(2, false);
+    }
+
+    #[test]
+    fn loom_no_wake_up_is_lost_when_completions_wake_the_shard_too() {
+        run(1, true);
     }
 }
