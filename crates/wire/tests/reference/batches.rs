@@ -1,0 +1,301 @@
+//! Sends: written by both for the same records, taken apart by both, and refused by both when a bit is wrong.
+
+use crate::strategies::{Id, id};
+use crate::user_headers::{Pairs, our_bytes, pairs, their_bytes};
+use bytes::BytesMut;
+use iggy_binary_protocol::batch::decode_batch_slice;
+use iggy_binary_protocol::requests::messages::{
+    RawMessage, SendMessagesEncoder, SendMessagesHeader,
+};
+use iggy_binary_protocol::{WireDecode, WirePartitioning};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use ringmain_wire::batch::{AppendError, GatherBatch, GatherPiece, Integrity};
+use ringmain_wire::{
+    BatchWriter, Partitioning, RecordParts, SendMessagesRef, SendTarget, UserHeaders,
+};
+
+/// Cases of each property.
+const CASES: u32 = 300;
+
+/// Payload lengths around the places where the hash goes from one way of working to the next. A message's header
+/// and user headers are hashed with it, so lengths that make the sum an edge are here too.
+const EDGES: [usize; 18] = [
+    0, 1, 15, 16, 17, 88, 127, 128, 129, 200, 201, 239, 240, 241, 984, 1023, 1024, 1025,
+];
+
+/// A record as both take it.
+#[derive(Debug, Clone)]
+struct Record {
+    id: u128,
+    timestamp_us: u64,
+    payload: Vec<u8>,
+    user_headers: Pairs,
+    user_headers_bytes: Vec<u8>,
+}
+
+/// Bytes that differ from place to place. Drawing each would take most of the time of the tests.
+fn payload() -> impl Strategy<Value = Vec<u8>> {
+    let length = prop_oneof![1 => 0..3000usize, 1 => select(EDGES.to_vec())];
+    (length, any::<u64>()).prop_map(|(length, seed)| {
+        let mut state = seed | 1;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        };
+        (0..length).map(|_| next()).collect()
+    })
+}
+
+/// 1 to 8 records at any times that one batch can span, in any order.
+fn records() -> impl Strategy<Value = Vec<Record>> {
+    let user_headers = prop_oneof![1 => Just(Pairs::new()), 1 => pairs(2)];
+    let delta = prop_oneof![Just(0), 0..5000u32, any::<u32>()];
+    let record = (any::<u128>(), delta, payload(), user_headers);
+    let first = prop_oneof![Just(0), Just(u64::MAX - u64::from(u32::MAX)), 0..1u64 << 62];
+    (first, vec(record, 1..=8)).prop_map(|(first, records)| {
+        let record = |(id, delta, payload, user_headers): (_, u32, _, _)| Record {
+            id,
+            timestamp_us: first + u64::from(delta),
+            payload,
+            user_headers_bytes: our_bytes(&user_headers),
+            user_headers,
+        };
+        records.into_iter().map(record).collect()
+    })
+}
+
+/// Records in the order of their times.
+fn ascending() -> impl Strategy<Value = Vec<Record>> {
+    records().prop_map(|mut records| {
+        records.sort_by_key(|record| record.timestamp_us);
+        records
+    })
+}
+
+/// Stream, topic, partitioning.
+#[derive(Debug, Clone)]
+struct Target(Id, Id, WirePartitioning);
+
+fn target() -> impl Strategy<Value = Target> {
+    let partitioning = prop_oneof![
+        Just(WirePartitioning::Balanced),
+        any::<u32>().prop_map(WirePartitioning::PartitionId),
+        vec(any::<u8>(), 1..=255).prop_map(WirePartitioning::MessagesKey),
+    ];
+    (id(), id(), partitioning).prop_map(|(stream, topic, by)| Target(stream, topic, by))
+}
+
+impl Target {
+    fn ours(&self) -> SendTarget<'_> {
+        SendTarget {
+            stream: self.0.ours(),
+            topic: self.1.ours(),
+            partitioning: match &self.2 {
+                WirePartitioning::Balanced => Partitioning::Balanced,
+                WirePartitioning::PartitionId(partition) => Partitioning::PartitionId(*partition),
+                WirePartitioning::MessagesKey(key) => {
+                    Partitioning::messages_key(key).expect("1 to 255 bytes")
+                }
+            },
+        }
+    }
+}
+
+impl Record {
+    fn parts(&self) -> RecordParts<'_> {
+        RecordParts {
+            id: self.id,
+            timestamp_us: self.timestamp_us,
+            payload: &self.payload,
+            user_headers: UserHeaders::decode(&self.user_headers_bytes).expect("just written"),
+        }
+    }
+}
+
+/// The body as the reference writes it, user headers included.
+fn their_body(target: &Target, records: &[Record]) -> Vec<u8> {
+    let user_headers: Vec<_> = records
+        .iter()
+        .map(|record| their_bytes(&record.user_headers))
+        .collect();
+    let messages: Vec<_> = records
+        .iter()
+        .zip(&user_headers)
+        .map(|(record, bytes)| RawMessage {
+            id: record.id,
+            origin_timestamp: record.timestamp_us,
+            headers: (!bytes.is_empty()).then_some(&bytes[..]),
+            payload: &record.payload,
+        })
+        .collect();
+    let (stream, topic) = (target.0.theirs(), target.1.theirs());
+    let mut body = BytesMut::new();
+    SendMessagesEncoder::encode(&mut body, &stream, &topic, &target.2, &messages)
+        .expect("one batch spans the times");
+    body.to_vec()
+}
+
+/// The body as this crate writes it, in a buffer of exactly its length that was not empty before.
+fn our_body(
+    target: &Target,
+    records: &[Record],
+    body_bytes: usize,
+) -> Result<Vec<u8>, AppendError> {
+    let buffer = vec![0xEE; body_bytes];
+    let mut writer = BatchWriter::new(buffer, &target.ours()).expect("room for a message");
+    for record in records {
+        if matches!(
+            writer.append(&record.parts()),
+            Err(AppendError::BeforeOrigin { .. })
+        ) {
+            writer.rebase(record.timestamp_us)?;
+            writer.append(&record.parts())?;
+        }
+    }
+    let sealed = writer.seal();
+    Ok(sealed.buf[..sealed.body_len].to_vec())
+}
+
+/// The pieces of a gathered body, put together.
+fn gathered(target: &Target, records: &[Record]) -> Result<Vec<u8>, AppendError> {
+    let mut gather =
+        GatherBatch::new(vec![0xEE; 16 << 10], &target.ours()).expect("room for a message");
+    for record in records {
+        gather.append(&record.parts())?;
+    }
+    let sealed = gather.seal();
+    let pieces = sealed.pieces().map(|piece| match piece {
+        GatherPiece::Own(range) => &sealed.buf[range],
+        GatherPiece::Payload { index, bytes } => {
+            let payload = &records[index as usize].payload[..];
+            assert_eq!(payload.len(), bytes as usize, "a piece is a whole payload");
+            payload
+        }
+    });
+    let body = pieces.collect::<Vec<_>>().concat();
+    assert_eq!(body.len(), sealed.body_len);
+    Ok(body)
+}
+
+/// Holds what the reference reads in a body against the records.
+fn check_their_view(target: &Target, records: &[Record], body: &[u8]) -> Result<(), TestCaseError> {
+    let fail = |error: iggy_binary_protocol::WireError| TestCaseError::fail(error.to_string());
+    let (header, consumed) = SendMessagesHeader::decode(&body[4..]).map_err(fail)?;
+    prop_assert_eq!(&header.stream_id, &target.0.theirs());
+    prop_assert_eq!(&header.topic_id, &target.1.theirs());
+    prop_assert_eq!(&header.partitioning, &target.2);
+    prop_assert_eq!(header.messages_count as usize, records.len());
+    let batch_bytes = &body[4 + consumed..];
+    let batch = decode_batch_slice(batch_bytes).map_err(fail)?;
+    prop_assert_eq!(batch.header.total_size(), batch_bytes.len());
+    prop_assert_eq!(batch.iter().count(), records.len());
+    for (index, (message, record)) in batch.iter().zip(records).enumerate() {
+        let timestamp_us =
+            batch.header.origin_timestamp + u64::from(message.header.timestamp_delta);
+        prop_assert_eq!(message.header.id, record.id);
+        prop_assert_eq!(message.header.offset_delta as usize, index);
+        prop_assert_eq!(timestamp_us, record.timestamp_us);
+        prop_assert_eq!(message.payload, &record.payload[..]);
+        prop_assert_eq!(message.user_headers, &record.user_headers_bytes[..]);
+    }
+    Ok(())
+}
+
+/// Holds what this crate reads in a body against the records.
+fn check_our_view(target: &Target, records: &[Record], body: &[u8]) -> Result<(), TestCaseError> {
+    let fail = |error: ringmain_wire::WireError| TestCaseError::fail(error.to_string());
+    let send = SendMessagesRef::decode(body).map_err(fail)?;
+    prop_assert_eq!(send.target(), &target.ours());
+    let batch = send.batch(Integrity::Verify).map_err(fail)?;
+    batch.check_as_sent().map_err(fail)?;
+    prop_assert_eq!(batch.messages().len(), records.len());
+    for (index, (message, record)) in batch.messages().zip(records).enumerate() {
+        prop_assert_eq!(message.id(), record.id);
+        prop_assert_eq!(message.offset(), index as u64);
+        prop_assert_eq!(message.timestamp_us(), record.timestamp_us);
+        prop_assert_eq!(message.payload(), &record.payload[..]);
+        prop_assert_eq!(
+            message.user_headers().map_err(fail)?,
+            record.parts().user_headers
+        );
+    }
+    Ok(())
+}
+
+/// Turns one bit of the batch in `body` around: neither may take it. The body is as before afterwards.
+fn check_bit_counts(body: &mut [u8], batch_at: usize, bit: usize) -> Result<(), TestCaseError> {
+    let (at, mask) = (batch_at + bit / 8, 1 << (bit % 8));
+    body[at] ^= mask;
+    let theirs = decode_batch_slice(&body[batch_at..]).is_err();
+    let send = SendMessagesRef::decode(body).expect("the address is whole");
+    let ours = send.batch(Integrity::Verify).is_err();
+    body[at] ^= mask;
+    prop_assert!(theirs, "the reference takes the batch without bit {bit}");
+    prop_assert!(ours, "this crate takes the batch without bit {bit}");
+    Ok(())
+}
+
+fn refused(error: AppendError) -> TestCaseError {
+    TestCaseError::fail(error.to_string())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(CASES))]
+
+    #[test]
+    fn batches_are_written_and_read_alike(target in target(), records in ascending()) {
+        let theirs = their_body(&target, &records);
+        let ours = our_body(&target, &records, theirs.len()).map_err(refused)?;
+        prop_assert_eq!(&ours, &theirs, "what each writes");
+        check_their_view(&target, &records, &ours)?;
+        check_our_view(&target, &records, &theirs)?;
+    }
+
+    #[test]
+    fn records_in_any_order_are_written_alike(target in target(), records in records()) {
+        let theirs = their_body(&target, &records);
+        prop_assert_eq!(our_body(&target, &records, theirs.len()).map_err(refused)?, theirs);
+    }
+
+    #[test]
+    fn gathered_batches_are_written_alike(target in target(), records in ascending()) {
+        prop_assert_eq!(gathered(&target, &records).map_err(refused)?, their_body(&target, &records));
+    }
+
+    #[test]
+    fn no_bit_of_a_batch_is_free(target in target(), records in ascending(), bits in vec(any::<Index>(), 8)) {
+        let mut body = their_body(&target, &records);
+        let batch_at = target.ours().prefix_bytes();
+        let bits_count = 8 * (body.len() - batch_at);
+        for bit in bits {
+            check_bit_counts(&mut body, batch_at, bit.index(bits_count))?;
+        }
+    }
+}
+
+#[test]
+fn no_bit_of_a_small_batch_is_free() {
+    let pairs = vec![("k".to_owned(), (9, vec![7]))];
+    let record = |id, payload: &[u8], user_headers: &Pairs| Record {
+        id,
+        timestamp_us: 1_700_000_000_000_000 + id as u64,
+        payload: payload.to_vec(),
+        user_headers: user_headers.clone(),
+        user_headers_bytes: our_bytes(user_headers),
+    };
+    let records = [record(1, b"first", &pairs), record(2, b"", &Pairs::new())];
+    let target = Target(
+        Id::Number(1),
+        Id::Number(2),
+        WirePartitioning::PartitionId(0),
+    );
+    let mut body = their_body(&target, &records);
+    let batch_at = target.ours().prefix_bytes();
+    for bit in 0..8 * (body.len() - batch_at) {
+        check_bit_counts(&mut body, batch_at, bit).unwrap();
+    }
+}
