@@ -10,34 +10,35 @@
 //!
 //! # Which crate hashes what
 //!
-//! `xxhash-rust` picks its vector instructions when it is compiled. A portable x86-64 binary may assume only SSE2, and
-//! loses up to half the throughput on long inputs. So in such a build inputs over [`SHORT_BYTES_MAX`] bytes go to
-//! `twox-hash`, which asks the CPU at run time; short inputs use no vector instructions and stay with `xxhash-rust`.
-//! Built with `-C target-cpu=x86-64-v3`, or for another architecture, everything is `xxhash-rust`. The numbers are in
-//! `benches/micro/README.md`.
+//! `xxhash-rust` picks its vector instructions when it is compiled. A portable x86-64 binary may assume only SSE2 and
+//! loses up to half the throughput on long inputs. So on x86-64 some inputs go to `twox-hash`, which asks the CPU at
+//! run time:
+//!
+//! | input | portable x86-64 | `-C target-cpu=x86-64-v3` | other architectures |
+//! |---|---|---|---|
+//! | whole, to 128 bytes | xxhash-rust | xxhash-rust | xxhash-rust |
+//! | whole, to 240 bytes | twox-hash | twox-hash | xxhash-rust |
+//! | whole, longer | twox-hash | xxhash-rust | xxhash-rust |
+//! | in pieces | twox-hash | xxhash-rust | xxhash-rust |
+//!
+//! Up to 240 bytes XxHash3 uses no vector instructions; there the choice is just for the faster code. The numbers are
+//! in `benches/micro/README.md`.
 
 use xxhash_rust::{xxh3, xxh32};
 
+/// Vector instructions are chosen at run time.
 #[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
 mod long {
-    //! Long inputs in a portable x86-64 build: vector instructions chosen at run time.
     use core::hash::Hasher;
     use twox_hash::XxHash3_64;
-    use twox_hash::xxhash3_64::{DEFAULT_SECRET_LENGTH, RawHasher, SecretBuffer};
 
+    #[inline]
     pub(super) fn checksum(bytes: &[u8]) -> u64 {
         XxHash3_64::oneshot(bytes)
     }
 
-    /// `XxHash3_64` itself keeps its buffer on the heap; this one allocates nothing.
-    #[derive(Clone)]
-    pub(super) struct State(RawHasher<&'static [u8; DEFAULT_SECRET_LENGTH]>);
-
-    impl Default for State {
-        fn default() -> Self {
-            Self(RawHasher::new(SecretBuffer::default()))
-        }
-    }
+    #[derive(Clone, Default)]
+    pub(super) struct State(XxHash3_64);
 
     impl State {
         pub(super) fn update(&mut self, bytes: &[u8]) {
@@ -50,11 +51,12 @@ mod long {
     }
 }
 
+/// Vector instructions are known when this is compiled.
 #[cfg(not(all(target_arch = "x86_64", not(target_feature = "avx2"))))]
 mod long {
-    //! Long inputs in a build whose vector instructions are known.
     use xxhash_rust::xxh3;
 
+    #[inline]
     pub(super) fn checksum(bytes: &[u8]) -> u64 {
         xxh3::xxh3_64(bytes)
     }
@@ -73,9 +75,24 @@ mod long {
     }
 }
 
-/// Inputs up to this length are hashed by `xxhash-rust` in every build: XxHash3 treats them without vector
-/// instructions, and from 129 bytes on `twox-hash` is faster even before it uses any.
-pub const SHORT_BYTES_MAX: usize = 128;
+#[cfg(target_arch = "x86_64")]
+use twox_hash::XxHash3_64 as Middle;
+
+#[cfg(not(target_arch = "x86_64"))]
+struct Middle;
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Middle {
+    fn oneshot(bytes: &[u8]) -> u64 {
+        xxh3::xxh3_64(bytes)
+    }
+}
+
+/// The longest input of the first row above.
+const SHORT_BYTES_MAX: usize = 128;
+
+/// The longest input of the second row above.
+const MIDDLE_BYTES_MAX: usize = 240;
 
 /// XxHash3-64 over `bytes` with seed 0: the checksum of messages and batches.
 #[must_use]
@@ -83,6 +100,8 @@ pub const SHORT_BYTES_MAX: usize = 128;
 pub fn checksum(bytes: &[u8]) -> u64 {
     if bytes.len() <= SHORT_BYTES_MAX {
         xxh3::xxh3_64(bytes)
+    } else if bytes.len() <= MIDDLE_BYTES_MAX {
+        Middle::oneshot(bytes)
     } else {
         long::checksum(bytes)
     }
@@ -145,6 +164,16 @@ mod tests {
         assert_eq!(checksum(b""), 0x2D06_8005_38D3_94C2);
         assert_eq!(key_hash(b""), 0x02CC_5D05);
         assert_eq!(stamp(b""), 0x2D06_8005_38D3_94C2);
+    }
+
+    /// The crates must agree at every length, above all where one takes over from the other.
+    #[test]
+    fn every_length_hashes_as_by_one_crate() {
+        let bytes: Vec<u8> = (0..2500u32).map(|i| (i * 31 % 251) as u8).collect();
+        for length in 0..=bytes.len() {
+            let bytes = &bytes[bytes.len() - length..];
+            assert_eq!(checksum(bytes), xxh3::xxh3_64(bytes), "{length} bytes");
+        }
     }
 
     #[test]

@@ -18,8 +18,7 @@
 
 use core::ops::Range;
 
-use zerocopy::little_endian::U64;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
 use super::layout::{
     BATCH_HEADER_BYTES, MESSAGE_CHECKSUM_COVERS_FROM, MESSAGE_HEADER_BYTES, MessageHeader,
@@ -27,6 +26,7 @@ use super::layout::{
 use super::target::SendTarget;
 use super::writer::{
     AppendError, BufferTooSmall, RecordParts, Tally, start_body, write_batch_header,
+    write_message_header,
 };
 use crate::hash::Checksum;
 use crate::header::BODY_BYTES_MAX;
@@ -71,20 +71,21 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> GatherBatch<B> {
     /// See [`AppendError`]; the batch is as before. [`AppendError::Full`] counts the record without its payload when
     /// the buffer is what is full, and with it when the frame is.
     pub fn append(&mut self, record: &RecordParts<'_>) -> Result<(), AppendError> {
-        let mut header = self.tally.header_for(record)?;
+        let timestamp_delta = self.tally.admit(record)?;
         let user_headers = record.user_headers.as_bytes();
         let own_bytes = MESSAGE_HEADER_BYTES + user_headers.len();
         check_room(own_bytes, self.buffer_room_bytes())?;
         check_room(record.frame_bytes(), self.frame_room_bytes())?;
-        let mut checksum = Checksum::new();
-        checksum.update(&header.as_bytes()[MESSAGE_CHECKSUM_COVERS_FROM..]);
-        checksum.update(record.payload);
-        checksum.update(user_headers);
-        header.checksum = U64::new(checksum.digest());
         let own = &mut self.buf.as_mut()[self.end..self.end + own_bytes];
         let (head, tail) = own.split_at_mut(MESSAGE_HEADER_BYTES);
-        head.copy_from_slice(header.as_bytes());
+        write_message_header(head, self.tally.count, timestamp_delta, record);
         tail.copy_from_slice(user_headers);
+        let (stored, covered) = head.split_at_mut(MESSAGE_CHECKSUM_COVERS_FROM);
+        let mut checksum = Checksum::new();
+        checksum.update(covered);
+        checksum.update(record.payload);
+        checksum.update(user_headers);
+        stored.copy_from_slice(&checksum.digest().to_le_bytes());
         self.end += own_bytes;
         self.payload_bytes += record.payload.len();
         self.tally.add(record.timestamp_us);

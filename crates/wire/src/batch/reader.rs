@@ -5,6 +5,7 @@
 //! no batch is empty, lengths respect the limits, and offsets and times do not leave `u64`.
 
 use zerocopy::FromBytes;
+use zerocopy::little_endian::U64;
 
 use super::layout::{
     BATCH_HEADER_BYTES, BatchHeader, MESSAGE_CHECKSUM_COVERS_FROM, MESSAGE_HEADER_BYTES,
@@ -422,12 +423,14 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The stored checksums of messages whose layout has been checked.
-pub(super) fn checksums(
-    messages: &[u8],
-) -> impl Iterator<Item = zerocopy::little_endian::U64> + '_ {
-    let mut walk = Walk::new(messages);
-    core::iter::from_fn(move || Some(walk.next().ok()??.header.checksum))
+/// The stored checksums of messages whose layout has been checked, or that were written here.
+pub(super) fn checksums(messages: &[u8]) -> impl Iterator<Item = U64> + '_ {
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        let (header, _) = MessageHeader::ref_from_prefix(messages.get(at..)?).ok()?;
+        at += header.frame_bytes();
+        Some(header.checksum)
+    })
 }
 
 /// The batches of a poll reply, one after the other, as the server stored them.
