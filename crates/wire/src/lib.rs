@@ -79,6 +79,7 @@ pub mod codec;
 mod error;
 pub mod eviction;
 pub mod frame;
+pub mod fuzzing;
 pub mod hash;
 pub mod header;
 pub mod id;

@@ -8,3 +8,4 @@ mod payloads;
 mod recording;
 mod replies;
 mod requests;
+mod seeds;
