@@ -72,6 +72,8 @@ struct Session {
     heartbeat: Heartbeat,
     /// When a frame was handed over last.
     active_at: Micros,
+    /// When the peer was heard last, whatever it said.
+    heard_at: Micros,
     /// Number of the logout, while `LoggingOut`.
     logout_request: u64,
     /// `Some` exactly while `Failing` or `Failed`.
@@ -87,8 +89,8 @@ enum Heartbeat {
     Quiet,
     /// To be sent.
     Due,
-    /// Sent under this number, not answered.
-    Asked(u64),
+    /// Sent under this number at this time, not answered.
+    Asked { request: u64, at: Micros },
 }
 
 /// Frames in the driver's hands.
@@ -119,6 +121,7 @@ impl Client {
                 postponed_in_row: 0,
                 heartbeat: Heartbeat::Quiet,
                 active_at: Micros::ZERO,
+                heard_at: Micros::ZERO,
                 logout_request: 0,
                 fatal: None,
                 closing: None,

@@ -70,7 +70,8 @@ pub struct Config {
     pub request_timeout_us: u64,
     /// Time without any write progress, while a write is in flight, until the connection is given up, default 10 s.
     pub write_stall_us: u64,
-    /// Idle time until a heartbeat, default 10 s: a third of the 30 s after which servers evict.
+    /// Idle time until a heartbeat, default 10 s: a third of the 30 s after which servers evict. A server that says
+    /// nothing at all for as long again, or for the request timeout if that is longer, costs the connection.
     pub heartbeat_interval_us: u64,
     /// First pause before a new connection, default 10 ms. Doubles each time, with jitter.
     pub reconnect_backoff_us_min: u64,

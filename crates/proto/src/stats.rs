@@ -42,7 +42,7 @@ pub struct Stats {
     pub disconnects: u64,
     /// Connections given up because a connect, a login or a logout took too long.
     pub session_timeouts: u64,
-    /// Connections given up because a heartbeat stayed unanswered.
+    /// Connections given up because nothing at all was heard after a heartbeat.
     pub heartbeat_timeouts: u64,
     /// Connections given up because a write made no progress.
     pub write_stalls: u64,

@@ -388,15 +388,65 @@ fn heartbeats_go_out_only_when_idle_and_no_read_is_open() {
 }
 
 #[test]
-fn an_unanswered_heartbeat_costs_the_connection() {
+fn a_heartbeat_after_which_nothing_is_heard_costs_the_connection() {
     let mut world = World::active(config(), window(4));
     world.advance(3_000);
     assert_eq!(world.send_all().len(), 1);
-    world.advance(999);
-    assert_eq!(world.client.state(), SessionState::Active);
+    world.advance(2_999);
+    assert_eq!(
+        world.client.state(),
+        SessionState::Active,
+        "silence for a request timeout is no proof"
+    );
     world.advance(1);
     assert_eq!(world.client.state(), SessionState::Recycling);
     assert_eq!(world.client.stats().heartbeat_timeouts, 1);
+}
+
+#[test]
+fn a_request_timeout_below_the_round_trip_does_not_cost_the_connection() {
+    let slow = Config {
+        request_timeout_us: 100,
+        ..config()
+    };
+    let mut world = World::active(slow, window(4));
+    for turn in 1..5 {
+        world.advance(3_000);
+        assert_eq!(world.send_all().len(), 1);
+        world.advance(2_500);
+        assert_eq!(
+            world.reply(Operation::NonReplicated, 1, Verdict::Success),
+            ReplyMatch::Ping
+        );
+        assert_eq!(world.client.stats().pings_sent, turn);
+    }
+    assert_eq!(world.client.stats().disconnects, 0);
+}
+
+#[test]
+fn any_reply_after_a_heartbeat_shows_that_the_server_is_there() {
+    let mut world = World::active(config(), window(4));
+    world.advance(3_000);
+    assert_eq!(
+        world.send_all().len(),
+        1,
+        "a heartbeat whose answer is lost"
+    );
+    world.advance(1_000);
+    world.give_and_confirm(0, 0);
+    world.advance(2_000);
+    assert_eq!(world.client.state(), SessionState::Active);
+    world.advance(1_000);
+    assert!(
+        matches!(world.send_all()[..], [Transmit::Ping { .. }]),
+        "asked anew, after an idle interval"
+    );
+    world.advance(3_000);
+    assert_eq!(
+        world.client.state(),
+        SessionState::Recycling,
+        "and this time nothing is heard"
+    );
 }
 
 #[test]

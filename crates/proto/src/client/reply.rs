@@ -17,6 +17,7 @@ impl Client {
     /// A reply arrived on the connection that is up. What it says about a request holds; a reply that matches nothing
     /// is counted and changes nothing.
     pub fn handle_reply(&mut self, now: Micros, reply: &Reply) -> ReplyMatch {
+        self.session.heard_at = now;
         let matched = match reply.operation.client_operation() {
             Operation::Register => self.match_login(now, reply),
             Operation::Logout => self.match_logout(reply),
@@ -246,9 +247,8 @@ impl Client {
     }
 
     fn match_ping(&mut self, now: Micros, operation: Operation, reply: &Reply) -> ReplyMatch {
-        if operation != Operation::NonReplicated
-            || self.session.heartbeat != Heartbeat::Asked(reply.request)
-        {
+        let is_asked = matches!(self.session.heartbeat, Heartbeat::Asked { request, .. } if request == reply.request);
+        if operation != Operation::NonReplicated || !is_asked {
             return unmatched(reply.request <= self.numbers.next());
         }
         self.session.heartbeat = Heartbeat::Quiet;

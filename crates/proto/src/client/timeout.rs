@@ -43,9 +43,13 @@ impl Client {
     }
 
     fn heartbeat_alarm(&mut self, now: Micros) {
-        if let Heartbeat::Asked(_) = self.session.heartbeat {
-            self.stats.heartbeat_timeouts += 1;
-            return self.recycle();
+        if let Heartbeat::Asked { at, .. } = self.session.heartbeat {
+            if self.session.heard_at <= at {
+                self.stats.heartbeat_timeouts += 1;
+                return self.recycle();
+            }
+            // Its own answer is missing, but the server is there.
+            self.session.heartbeat = Heartbeat::Quiet;
         }
         let due_at = self
             .session

@@ -240,9 +240,14 @@ impl Client {
 
     fn transmit_ping(&mut self, now: Micros) -> Transmit {
         let request = self.numbers.repeat_for_ping();
-        self.session.heartbeat = Heartbeat::Asked(request);
-        self.alarms
-            .arm(Owner::Heartbeat, now.after(self.config.request_timeout_us));
+        self.session.heartbeat = Heartbeat::Asked { request, at: now };
+        // Silence for a request timeout only means "send again". A connection is given up for nothing less than an
+        // interval in which the server said nothing at all.
+        let patience_us = self
+            .config
+            .heartbeat_interval_us
+            .max(self.config.request_timeout_us);
+        self.alarms.arm(Owner::Heartbeat, now.after(patience_us));
         self.writes.ping = true;
         self.stats.pings_sent += 1;
         Transmit::Ping {
