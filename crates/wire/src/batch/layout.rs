@@ -38,6 +38,18 @@ const _: () = {
     );
 };
 
+/// Where the fields of a batch header stand.
+pub(super) mod batch_offset {
+    pub(in super::super) const PARTITION_ID: usize = 0;
+    pub(in super::super) const BASE_OFFSET: usize = 8;
+    pub(in super::super) const BASE_TIMESTAMP: usize = 16;
+    pub(in super::super) const ORIGIN_TIMESTAMP: usize = 24;
+    pub(in super::super) const BATCH_LENGTH: usize = 32;
+    pub(in super::super) const BATCH_CHECKSUM: usize = 40;
+    pub(in super::super) const MESSAGE_COUNT: usize = 48;
+    pub(in super::super) const RESERVED: usize = 52;
+}
+
 /// The header of a batch.
 ///
 /// A producer leaves `partition_id`, `base_offset` and `base_timestamp` zero; the server writes them with
@@ -58,14 +70,14 @@ pub struct BatchHeader {
 const _: () = {
     assert!(size_of::<BatchHeader>() == BATCH_HEADER_BYTES);
     assert!(align_of::<BatchHeader>() == 1);
-    assert!(offset_of!(BatchHeader, partition_id) == 0);
-    assert!(offset_of!(BatchHeader, base_offset) == 8);
-    assert!(offset_of!(BatchHeader, base_timestamp) == 16);
-    assert!(offset_of!(BatchHeader, origin_timestamp) == 24);
-    assert!(offset_of!(BatchHeader, batch_length) == 32);
-    assert!(offset_of!(BatchHeader, batch_checksum) == 40);
-    assert!(offset_of!(BatchHeader, message_count) == 48);
-    assert!(offset_of!(BatchHeader, reserved) == 52);
+    assert!(offset_of!(BatchHeader, partition_id) == batch_offset::PARTITION_ID);
+    assert!(offset_of!(BatchHeader, base_offset) == batch_offset::BASE_OFFSET);
+    assert!(offset_of!(BatchHeader, base_timestamp) == batch_offset::BASE_TIMESTAMP);
+    assert!(offset_of!(BatchHeader, origin_timestamp) == batch_offset::ORIGIN_TIMESTAMP);
+    assert!(offset_of!(BatchHeader, batch_length) == batch_offset::BATCH_LENGTH);
+    assert!(offset_of!(BatchHeader, batch_checksum) == batch_offset::BATCH_CHECKSUM);
+    assert!(offset_of!(BatchHeader, message_count) == batch_offset::MESSAGE_COUNT);
+    assert!(offset_of!(BatchHeader, reserved) == batch_offset::RESERVED);
 };
 
 impl BatchHeader {
@@ -126,6 +138,17 @@ impl BatchHeader {
     }
 }
 
+/// Where the fields of a message header stand.
+pub(super) mod message_offset {
+    pub(in super::super) const CHECKSUM: usize = 0;
+    pub(in super::super) const ID: usize = 8;
+    pub(in super::super) const OFFSET_DELTA: usize = 24;
+    pub(in super::super) const TIMESTAMP_DELTA: usize = 28;
+    pub(in super::super) const USER_HEADERS_LENGTH: usize = 32;
+    pub(in super::super) const PAYLOAD_LENGTH: usize = 36;
+    pub(in super::super) const RESERVED: usize = 40;
+}
+
 /// The header of a message.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -142,13 +165,13 @@ pub struct MessageHeader {
 const _: () = {
     assert!(size_of::<MessageHeader>() == MESSAGE_HEADER_BYTES);
     assert!(align_of::<MessageHeader>() == 1);
-    assert!(offset_of!(MessageHeader, checksum) == 0);
-    assert!(offset_of!(MessageHeader, id) == 8);
-    assert!(offset_of!(MessageHeader, offset_delta) == 24);
-    assert!(offset_of!(MessageHeader, timestamp_delta) == 28);
-    assert!(offset_of!(MessageHeader, user_headers_length) == 32);
-    assert!(offset_of!(MessageHeader, payload_length) == 36);
-    assert!(offset_of!(MessageHeader, reserved) == 40);
+    assert!(offset_of!(MessageHeader, checksum) == message_offset::CHECKSUM);
+    assert!(offset_of!(MessageHeader, id) == message_offset::ID);
+    assert!(offset_of!(MessageHeader, offset_delta) == message_offset::OFFSET_DELTA);
+    assert!(offset_of!(MessageHeader, timestamp_delta) == message_offset::TIMESTAMP_DELTA);
+    assert!(offset_of!(MessageHeader, user_headers_length) == message_offset::USER_HEADERS_LENGTH);
+    assert!(offset_of!(MessageHeader, payload_length) == message_offset::PAYLOAD_LENGTH);
+    assert!(offset_of!(MessageHeader, reserved) == message_offset::RESERVED);
 };
 
 /// Where the bytes that a message's checksum covers begin: after the checksum itself.

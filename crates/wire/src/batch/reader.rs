@@ -9,10 +9,11 @@ use zerocopy::little_endian::U64;
 
 use super::layout::{
     BATCH_HEADER_BYTES, BatchHeader, MESSAGE_CHECKSUM_COVERS_FROM, MESSAGE_HEADER_BYTES,
-    MessageHeader, PAYLOAD_BYTES_MAX, batch_checksum,
+    MessageHeader, PAYLOAD_BYTES_MAX, batch_checksum, batch_offset, message_offset,
 };
 use crate::error::WireError;
 use crate::hash;
+use crate::header::BODY_BYTES_MAX;
 use crate::user_headers::{USER_HEADERS_BYTES_MAX, UserHeaders};
 
 /// How much of a batch is checked before it is handed out.
@@ -92,7 +93,7 @@ impl<'a> BatchReader<'a> {
         if count != u64::from(self.header.message_count()) {
             return Err(mismatch(
                 "message_count",
-                48,
+                batch_offset::MESSAGE_COUNT,
                 self.header.message_count(),
                 count,
             ));
@@ -108,7 +109,7 @@ impl<'a> BatchReader<'a> {
         if computed != self.header.batch_checksum() {
             return Err(mismatch(
                 "batch_checksum",
-                40,
+                batch_offset::BATCH_CHECKSUM,
                 self.header.batch_checksum(),
                 computed,
             ));
@@ -148,9 +149,21 @@ impl<'a> BatchReader<'a> {
     pub fn check_as_sent(&self) -> Result<(), WireError> {
         let header = self.header;
         for (field, offset, found) in [
-            ("partition_id", 0, header.partition_id()),
-            ("base_offset", 8, header.base_offset()),
-            ("base_timestamp", 16, header.base_timestamp_us()),
+            (
+                "partition_id",
+                batch_offset::PARTITION_ID,
+                header.partition_id(),
+            ),
+            (
+                "base_offset",
+                batch_offset::BASE_OFFSET,
+                header.base_offset(),
+            ),
+            (
+                "base_timestamp",
+                batch_offset::BASE_TIMESTAMP,
+                header.base_timestamp_us(),
+            ),
         ] {
             if found != 0 {
                 return Err(mismatch(field, offset, found, 0u64));
@@ -163,7 +176,12 @@ impl<'a> BatchReader<'a> {
             let offset = BATCH_HEADER_BYTES + message.at;
             let found = message.header.offset_delta();
             if found != index {
-                return Err(mismatch("offset_delta", offset + 24, found, index));
+                return Err(mismatch(
+                    "offset_delta",
+                    offset + message_offset::OFFSET_DELTA,
+                    found,
+                    index,
+                ));
             }
             let headers_at = offset + MESSAGE_HEADER_BYTES + message.payload.len();
             UserHeaders::decode(message.user_headers).map_err(|error| error.shifted(headers_at))?;
@@ -173,7 +191,12 @@ impl<'a> BatchReader<'a> {
         if earliest != 0 {
             let origin = header.origin_timestamp_us();
             let expected = origin.saturating_add(u64::from(earliest));
-            return Err(mismatch("origin_timestamp", 24, origin, expected));
+            return Err(mismatch(
+                "origin_timestamp",
+                batch_offset::ORIGIN_TIMESTAMP,
+                origin,
+                expected,
+            ));
         }
         Ok(())
     }
@@ -184,27 +207,39 @@ impl BatchHeader {
     fn check(&self, available: usize) -> Result<usize, WireError> {
         let found = self.batch_length();
         let min = (BATCH_HEADER_BYTES + MESSAGE_HEADER_BYTES) as u64;
-        if found < min || found > available as u64 {
-            let max = available as u64;
+        let max = BODY_BYTES_MAX as u64;
+        if found < min || found > max {
             return Err(WireError::OutOfRange {
                 field: "batch_length",
-                offset: 32,
+                offset: batch_offset::BATCH_LENGTH,
                 found,
                 min,
                 max,
+            });
+        }
+        if found > available as u64 {
+            return Err(WireError::Truncated {
+                field: "batch",
+                offset: 0,
+                needed: found as usize,
+                found: available,
             });
         }
         let message_count = self.message_count();
         if message_count == 0 {
             return Err(WireError::OutOfRange {
                 field: "message_count",
-                offset: 48,
+                offset: batch_offset::MESSAGE_COUNT,
                 found: 0,
                 min: 1,
                 max: u64::from(u32::MAX),
             });
         }
-        check_reserved("batch_header.reserved", 52, &self.reserved)?;
+        check_reserved(
+            "batch_header.reserved",
+            batch_offset::RESERVED,
+            &self.reserved,
+        )?;
         Ok(found as usize - BATCH_HEADER_BYTES)
     }
 }
@@ -306,19 +341,19 @@ impl Frame<'_> {
     fn check(&self, batch: &BatchHeader, offset: usize) -> Result<(), WireError> {
         check_reserved(
             "message_header.reserved",
-            offset + 40,
+            offset + message_offset::RESERVED,
             &self.header.reserved,
         )?;
         let sums = [
             (
                 "offset_delta",
-                24,
+                message_offset::OFFSET_DELTA,
                 batch.base_offset(),
                 self.header.offset_delta(),
             ),
             (
                 "timestamp_delta",
-                28,
+                message_offset::TIMESTAMP_DELTA,
                 batch.origin_timestamp_us(),
                 self.header.timestamp_delta_us(),
             ),
@@ -376,11 +411,21 @@ impl<'a> Walk<'a> {
         let payload_bytes = header.payload_length() as usize;
         let user_headers_bytes = header.user_headers_length() as usize;
         if payload_bytes > PAYLOAD_BYTES_MAX {
-            return Err(self.too_long("payload_length", 36, payload_bytes, PAYLOAD_BYTES_MAX));
+            return Err(self.too_long(
+                "payload_length",
+                message_offset::PAYLOAD_LENGTH,
+                payload_bytes,
+                PAYLOAD_BYTES_MAX,
+            ));
         }
         if user_headers_bytes > USER_HEADERS_BYTES_MAX {
             let max = USER_HEADERS_BYTES_MAX;
-            return Err(self.too_long("user_headers_length", 32, user_headers_bytes, max));
+            return Err(self.too_long(
+                "user_headers_length",
+                message_offset::USER_HEADERS_LENGTH,
+                user_headers_bytes,
+                max,
+            ));
         }
         let Some((payload, behind)) = behind.split_at_checked(payload_bytes) else {
             return Err(self.truncated("payload", MESSAGE_HEADER_BYTES, payload_bytes));

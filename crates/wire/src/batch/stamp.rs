@@ -6,7 +6,7 @@
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U64;
 
-use super::layout::{BatchHeader, batch_checksum};
+use super::layout::{BatchHeader, batch_checksum, batch_offset};
 use super::reader::{BatchReader, Integrity, checksums};
 use crate::error::WireError;
 
@@ -33,7 +33,7 @@ pub fn stamp(batch: &mut [u8], stamp: &Stamp) -> Result<(), WireError> {
     if stamp.base_offset > offset_max {
         return Err(WireError::OutOfRange {
             field: "base_offset",
-            offset: 8,
+            offset: batch_offset::BASE_OFFSET,
             found: stamp.base_offset,
             min: 0,
             max: offset_max,

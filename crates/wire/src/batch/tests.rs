@@ -225,7 +225,10 @@ fn every_flipped_bit_is_caught() {
 fn every_truncation_and_any_trailing_byte_is_caught() {
     let body = body();
     for len in 0..body.len() {
-        decode(&body[..len]).expect_err("cut short");
+        let Err(WireError::Truncated { offset, found, .. }) = decode(&body[..len]) else {
+            panic!("cut short to {len}");
+        };
+        assert_eq!(offset + found, len, "what is left is named");
     }
     let mut longer = body.clone();
     longer.push(0);
@@ -283,7 +286,14 @@ fn offsets_beyond_u64_are_refused() {
         base_offset: u64::MAX - 2,
         base_timestamp_us: 0,
     };
-    stamp(&mut body[at..], &fields).expect_err("three messages do not fit");
+    let refused = WireError::OutOfRange {
+        field: "base_offset",
+        offset: 8,
+        found: u64::MAX - 2,
+        min: 0,
+        max: u64::MAX - 3,
+    };
+    assert_eq!(stamp(&mut body[at..], &fields), Err(refused));
     assert_eq!(body, unchanged);
 }
 

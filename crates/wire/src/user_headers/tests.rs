@@ -77,18 +77,23 @@ fn a_repeated_key_reads_as_its_last_value() {
 fn lengths_are_limited_when_set() {
     let mut writer = UserHeadersWriter::new();
     let long = "x".repeat(FIELD_BYTES_MAX + 1);
-    writer
-        .set("", &HeaderValue::Bool(true))
-        .expect_err("empty key");
-    writer
-        .set(&long, &HeaderValue::Bool(true))
-        .expect_err("long key");
-    writer
-        .set("k", &HeaderValue::Raw(&[]))
-        .expect_err("empty value");
-    writer
-        .set("k", &HeaderValue::String(&long))
-        .expect_err("long value");
+    let refused = |field, found| {
+        Err(WireError::OutOfRange {
+            field,
+            offset: 0,
+            found,
+            min: 1,
+            max: 255,
+        })
+    };
+    for (key, value, expected) in [
+        ("", HeaderValue::Bool(true), refused(KEY.length, 0)),
+        (&long, HeaderValue::Bool(true), refused(KEY.length, 256)),
+        ("k", HeaderValue::Raw(&[]), refused(VALUE.length, 0)),
+        ("k", HeaderValue::String(&long), refused(VALUE.length, 256)),
+    ] {
+        assert_eq!(writer.set(key, &value), expected);
+    }
     assert!(writer.headers().is_empty());
     writer
         .set(&long[1..], &HeaderValue::String(&long[1..]))

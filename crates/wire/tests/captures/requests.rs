@@ -230,13 +230,19 @@ const REFUSED: &[(&str, &str)] = &[
         "send-bad-partitioning-kind",
         "partitioning at byte 51: found 9",
     ),
-    ("send-empty-batch", "at byte 83"),
+    (
+        "send-empty-batch",
+        "batch_length at byte 83: found 256, allowed are 304 to 67108608",
+    ),
     ("send-flipped-payload-byte", "message.checksum at byte 369"),
     ("send-nonzero-reserved", "batch_header.reserved at byte 311"),
     ("send-request-zero", "request at byte 168: must not be zero"),
     ("send-session-zero", "session at byte 184: must not be zero"),
     ("send-trailing-bytes", "at byte 416: 5 bytes follow"),
-    ("send-truncated-batch", "batch_length at byte 87"),
+    (
+        "send-truncated-batch",
+        "batch at byte 55: 362 bytes needed, 355 left",
+    ),
     (
         "send-wrong-count",
         "messages_count at byte 47: found 0x3, expected 0x2",
