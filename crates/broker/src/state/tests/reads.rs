@@ -171,30 +171,16 @@ fn details_follow_what_is_stored_and_what_changes() {
     .to_vec();
     let answer = bench.metadata(peer, Operation::CreatePartitions, 6, &add);
     assert_eq!((answer.result(), answer.reply().operation_byte()), (0, 65));
-    let remove = DeletePartitions {
-        stream_id,
-        topic_id,
-        partitions_count: 4,
+    for (request, partitions_count, result) in [(7, 4, 2019), (8, 3, 0)] {
+        let remove = DeletePartitions {
+            stream_id,
+            topic_id,
+            partitions_count,
+        }
+        .to_vec();
+        let answer = bench.metadata(peer, Operation::DeletePartitions, request, &remove);
+        assert_eq!(answer.result(), result, "{partitions_count} of 3");
     }
-    .to_vec();
-    assert_eq!(
-        bench
-            .metadata(peer, Operation::DeletePartitions, 7, &remove)
-            .result(),
-        2019
-    );
-    let remove = DeletePartitions {
-        stream_id,
-        topic_id,
-        partitions_count: 3,
-    }
-    .to_vec();
-    assert_eq!(
-        bench
-            .metadata(peer, Operation::DeletePartitions, 8, &remove)
-            .result(),
-        0
-    );
     let answer = topic(&mut bench, peer);
     let details = TopicDetails::decode(answer.body()).expect("details");
     assert_eq!(
