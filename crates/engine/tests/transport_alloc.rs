@@ -7,12 +7,13 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringmain::memory::{Arena, ArenaConfig};
+use ringmain::memory::{Arena, ArenaConfig, SlotToken};
 use ringmain::transport::{
     ConnIndex, Event, Features, SocketOptions, Transport, TransportConfig, TransportStats,
     WritePath,
@@ -95,11 +96,11 @@ const CONN: ConnIndex = ConnIndex(0);
 const ROUNDS: u32 = 100;
 const BODY_BYTES: usize = 16 * 1024;
 
-/// Connects, sends and gets everything back, closes; allocations are counted from before the connect.
-fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
+/// A peer that sends back what it gets.
+fn echo() -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
-    let echo = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut buffer = [0; 65_536];
         while let Ok(len @ 1..) = stream.read(&mut buffer) {
@@ -108,6 +109,12 @@ fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
             }
         }
     });
+    (addr, thread)
+}
+
+/// Connects, sends and gets everything back, closes; allocations are counted from before the connect.
+fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
+    let (addr, echo) = echo();
     let arena = ArenaConfig {
         slot_bytes: BODY_BYTES as u32,
         slots: 4,
@@ -117,6 +124,7 @@ fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
     let config = TransportConfig {
         write_path,
         features,
+        writes_max: 2,
         ..TransportConfig::default()
     };
     let transport = Transport::new(&config, Arc::clone(&arena)).unwrap();
@@ -128,7 +136,6 @@ fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
         connected: 0,
         woken: 0,
     };
-    let wake = rig.transport.wake_handle();
     let (mut header, mut body) = (
         arena.headers().acquire().unwrap(),
         arena.slots().acquire().unwrap(),
@@ -138,30 +145,7 @@ fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
     // The first clone of such `Bytes` allocates their reference count: the caller's affair, made here.
     let payload = Bytes::from(vec![3; 100_000]);
     let _first_clone = payload.clone();
-    let options = SocketOptions {
-        send_buffer_bytes: Some(1),
-        ..SocketOptions::default()
-    };
-
-    let counted = allocations(|| {
-        rig.transport.connect(CONN, addr, &options);
-        rig.drive_until(|rig| rig.connected == 1);
-        let mut expected = 0;
-        for round in 0..ROUNDS {
-            let mut gather = rig.transport.gather(CONN).unwrap();
-            gather.push_slot(&header, 0..256);
-            gather.push_slot(&body, 0..BODY_BYTES);
-            if round % 4 == 0 {
-                gather.push_bytes(payload.clone());
-            }
-            expected += gather.bytes() as usize;
-            gather.submit();
-            wake.wake();
-            rig.drive_until(|rig| rig.done == round + 1 && rig.received == expected);
-        }
-        rig.transport.close(CONN);
-        rig.drive_until(|rig| rig.ended == 1);
-    });
+    let counted = allocations(|| drive(&mut rig, addr, (&header, &body, &payload)));
     assert!(rig.woken > 0);
     let stats = rig.transport.stats();
     drop(rig);
@@ -170,6 +154,36 @@ fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
     arena.assert_all_free();
     echo.join().unwrap();
     (counted, stats)
+}
+
+/// The part that is counted.
+fn drive(
+    rig: &mut Rig,
+    addr: SocketAddr,
+    (header, body, payload): (&SlotToken, &SlotToken, &Bytes),
+) {
+    let wake = rig.transport.wake_handle();
+    let options = SocketOptions {
+        send_buffer_bytes: Some(1),
+        ..SocketOptions::default()
+    };
+    rig.transport.connect(CONN, addr, &options);
+    rig.drive_until(|rig| rig.connected == 1);
+    let mut expected = 0;
+    for round in 0..ROUNDS {
+        let mut gather = rig.transport.gather(CONN).unwrap();
+        gather.push_slot(header, 0..256);
+        gather.push_slot(body, 0..BODY_BYTES);
+        if round % 4 == 0 {
+            gather.push_bytes(payload.clone());
+        }
+        expected += gather.bytes() as usize;
+        gather.submit();
+        wake.wake();
+        rig.drive_until(|rig| rig.done == round + 1 && rig.received == expected);
+    }
+    rig.transport.close(CONN);
+    rig.drive_until(|rig| rig.ended == 1);
 }
 
 #[test]

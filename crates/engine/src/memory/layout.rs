@@ -293,90 +293,31 @@ mod tests {
 
     #[test]
     fn options_out_of_range_are_named() {
-        let base = ArenaConfig::default();
-        let cases = [
+        type Change = fn(&mut ArenaConfig);
+        let cases: [(Change, &str); 13] = [
+            (|config| config.slot_bytes = 0, "slot_bytes"),
+            (|config| config.slot_bytes = 4097, "slot_bytes"),
+            (|config| config.slot_bytes = u32::MAX, "slot_bytes"),
+            (|config| config.slots = 0, "slots"),
+            (|config| config.slots = 65_537, "slots"),
             (
-                ArenaConfig {
-                    slot_bytes: 0,
-                    ..base
-                },
-                "slot_bytes",
-            ),
-            (
-                ArenaConfig {
-                    slot_bytes: 4097,
-                    ..base
-                },
-                "slot_bytes",
-            ),
-            (
-                ArenaConfig {
-                    slot_bytes: u32::MAX,
-                    ..base
-                },
-                "slot_bytes",
-            ),
-            (ArenaConfig { slots: 0, ..base }, "slots"),
-            (
-                ArenaConfig {
-                    slots: 65_537,
-                    ..base
-                },
+                |config| (config.slots, config.slot_bytes) = (65_536, SLOT_BYTES_MAX),
                 "slots",
             ),
+            (|config| config.headers = 0, "headers"),
+            (|config| config.headers = u32::MAX, "headers"),
+            (|config| config.recv_buffer_bytes = 100, "recv_buffer_bytes"),
             (
-                ArenaConfig {
-                    slots: 65_536,
-                    slot_bytes: SLOT_BYTES_MAX,
-                    ..base
-                },
-                "slots",
-            ),
-            (ArenaConfig { headers: 0, ..base }, "headers"),
-            (
-                ArenaConfig {
-                    headers: u32::MAX,
-                    ..base
-                },
-                "headers",
-            ),
-            (
-                ArenaConfig {
-                    recv_buffer_bytes: 100,
-                    ..base
-                },
+                |config| config.recv_buffer_bytes = 2 << 20,
                 "recv_buffer_bytes",
             ),
-            (
-                ArenaConfig {
-                    recv_buffer_bytes: 2 << 20,
-                    ..base
-                },
-                "recv_buffer_bytes",
-            ),
-            (
-                ArenaConfig {
-                    recv_buffers: 0,
-                    ..base
-                },
-                "recv_buffers",
-            ),
-            (
-                ArenaConfig {
-                    recv_buffers: 3,
-                    ..base
-                },
-                "recv_buffers",
-            ),
-            (
-                ArenaConfig {
-                    recv_buffers: 65_536,
-                    ..base
-                },
-                "recv_buffers",
-            ),
+            (|config| config.recv_buffers = 0, "recv_buffers"),
+            (|config| config.recv_buffers = 3, "recv_buffers"),
+            (|config| config.recv_buffers = 65_536, "recv_buffers"),
         ];
-        for (config, name) in cases {
+        for (change, name) in cases {
+            let mut config = ArenaConfig::default();
+            change(&mut config);
             match ArenaLayout::new(&config) {
                 Err(ArenaError::Option { option, .. }) => assert_eq!(option, name),
                 other => panic!("{config:?} gave {other:?}"),

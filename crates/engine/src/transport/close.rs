@@ -5,7 +5,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::conn::{OpState, Phase};
-use super::{ConnIndex, Event, LostCause, Step, Transport, socket};
+use super::{ConnIndex, Event, LostCause, Step, Transport, registration, socket};
 use crate::ring::{Completion, Op, UserData};
 
 /// How long a transport that is dropped waits for its operations to come home. Cancellation takes microseconds; this
@@ -119,9 +119,7 @@ impl Drop for Transport {
     /// Nothing is in flight before any memory goes. Should the kernel not let go, the memory is leaked instead.
     fn drop(&mut self) {
         if self.tear_down() {
-            // The end of a ring gives locked memory back at some later time; this does so now, for whoever starts
-            // the next one. Without buffers there is nothing to give back, which is the only error there is.
-            let _ = self.ring.submitter().unregister_buffers();
+            registration::unregister(&self.ring);
             return;
         }
         tracing::error!(

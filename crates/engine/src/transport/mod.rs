@@ -31,6 +31,7 @@ mod event;
 mod meter;
 mod outgoing;
 mod read;
+mod registration;
 mod setup;
 mod socket;
 mod stats;
@@ -118,8 +119,8 @@ impl Transport {
         setup::check(config, &arena)?;
         let ring = setup::build_ring(config, &arena)?;
         // The few pages of the receive ring come first: the arena takes whatever locked memory is left.
-        let recv_ring = setup::register_recv_ring(&ring, &arena);
-        let registered_bytes = setup::register_arena(&ring, &arena);
+        let recv_ring = registration::register_recv_ring(&ring, &arena);
+        let registered_bytes = registration::register_arena(&ring, &arena);
         let trials = setup::choose_paths(config.write_path, &ring.features(), registered_bytes)?;
         let wake = WakeShared::new().map_err(|source| SetupError::Descriptors {
             what: "the wake-up eventfd",

@@ -1,7 +1,4 @@
-//! Making a transport: checks, sizes, registrations, and the choice of write paths.
-
-use std::io;
-use std::sync::Arc;
+//! Making a transport: checks, sizes, and the choice of write paths.
 
 use super::config::{
     CONNECTIONS_MAX, CarriedBy, TRAFFIC_KINDS, Traffic, TransportConfig, WRITE_PIECES_MAX,
@@ -10,16 +7,12 @@ use super::config::{
 use super::trial::Trial;
 use super::write::NOTIFICATIONS_MAX;
 use crate::memory::Arena;
-use crate::ring::{Features, RecvRing, Ring, SetupError, memlock_bytes};
+use crate::ring::{Features, Ring, SetupError};
 
-/// Largest buffer the kernel registers.
-const FIXED_BUFFER_BYTES_MAX: usize = 1 << 30;
 /// Most entries of a completion queue (`IORING_MAX_CQ_ENTRIES`).
 const COMPLETION_ENTRIES_MAX: u32 = 65_536;
 /// Most entries of a submission queue that make sense here.
 const SUBMISSION_ENTRIES_MAX: u32 = 4096;
-/// Index of the arena among the registered buffers; it is the only one.
-pub(super) const ARENA_BUFFER: u16 = 0;
 
 const _: () = {
     let most = completion_entries(CONNECTIONS_MAX, crate::memory::RECV_BUFFERS_MAX);
@@ -94,111 +87,6 @@ pub(super) fn build_ring(config: &TransportConfig, arena: &Arena) -> Result<Ring
     let submissions = config.submission_entries.next_power_of_two();
     // The kernel demands a completion queue no smaller than the submission queue.
     Ring::new(submissions, completions.max(submissions), &config.features)
-}
-
-/// Hands the receive buffers to the kernel as a ring; `None` when that is switched off, unknown or refused, which
-/// leaves single receives.
-pub(super) fn register_recv_ring(ring: &Ring, arena: &Arc<Arena>) -> Option<RecvRing> {
-    if !ring.features().multishot_recv {
-        return None;
-    }
-    RecvRing::register(&ring.submitter(), arena)
-        .inspect_err(|error| {
-            // EINVAL: unknown (before 5.19). ENOMEM: locked memory. Whatever it is, receiving works without.
-            tracing::warn!(%error, memlock_bytes = memlock_bytes(), "no ring of receive buffers; receives are single");
-        })
-        .ok()
-}
-
-/// Registers headers and slots as one fixed buffer, or as many of them as the limit of locked memory allows.
-/// Returns the bytes registered, from the start of the arena.
-pub(super) fn register_arena(ring: &Ring, arena: &Arc<Arena>) -> usize {
-    if !ring.features().registered_arena {
-        return 0;
-    }
-    let wanted = arena.layout().registered_bytes_wanted();
-    let slots = &arena.layout().slots;
-    let try_register = |bytes: usize| -> io::Result<()> {
-        let iovec = libc::iovec {
-            iov_base: arena.mapping().address(0, bytes).as_ptr().cast(),
-            iov_len: bytes,
-        };
-        // SAFETY: the range is the beginning of the arena's mapping, which outlives the ring: the transport holds
-        // the arena and closes its ring first.
-        unsafe { ring.submitter().register_buffers(&[iovec]) }
-    };
-    // Bytes up to the end of slot `count - 1`.
-    let bytes_of = |count: u32| slots.offset + slots.block_bytes * count as usize;
-    let fits_kernel = (0..=slots.blocks)
-        .rev()
-        .find(|count| bytes_of(*count) <= FIXED_BUFFER_BYTES_MAX)
-        .unwrap_or(0);
-
-    // Binary search for the most slots that are taken; the first try is all of them, which nearly always succeeds.
-    let (mut taken, mut refused, mut tried) = (0, fits_kernel + 1, fits_kernel);
-    let mut reason = None;
-    while tried > taken {
-        match try_register(bytes_of(tried)) {
-            Ok(()) => {
-                taken = tried;
-                if taken + 1 == refused {
-                    break;
-                }
-                // Registered now; a larger try needs it gone. A ring without buffers has nothing to unregister.
-                let _ = ring.submitter().unregister_buffers();
-            }
-            Err(error) => {
-                refused = tried;
-                let is_limit = error.raw_os_error() == Some(libc::ENOMEM);
-                reason = Some(error);
-                if !is_limit {
-                    // EFAULT, EINVAL, EOPNOTSUPP, EBUSY, a filter: no smaller piece would fare better.
-                    taken = 0;
-                    break;
-                }
-            }
-        }
-        tried = taken + (refused - taken) / 2;
-    }
-    let registered = if taken == 0 {
-        0
-    } else {
-        settle_registration(ring, taken, refused, &try_register, &bytes_of)
-    };
-    if registered < wanted {
-        warn_partial(registered, wanted, reason);
-    }
-    registered
-}
-
-/// The search may have ended on a refusal: then the size found before is registered again.
-fn settle_registration(
-    ring: &Ring,
-    taken: u32,
-    refused: u32,
-    try_register: &impl Fn(usize) -> io::Result<()>,
-    bytes_of: &impl Fn(u32) -> usize,
-) -> usize {
-    assert!(taken < refused);
-    let _ = ring.submitter().unregister_buffers();
-    match try_register(bytes_of(taken)) {
-        Ok(()) => bytes_of(taken),
-        Err(_) => 0,
-    }
-}
-
-fn warn_partial(registered: usize, wanted: usize, reason: Option<io::Error>) {
-    let reason = reason.map_or_else(
-        || "the kernel registers at most 1 GiB as one buffer".to_owned(),
-        |e| e.to_string(),
-    );
-    tracing::warn!(
-        registered_bytes = registered,
-        wanted_bytes = wanted,
-        memlock_bytes = memlock_bytes(),
-        reason,
-        "not all of the arena is registered; the rest is sent unregistered. Raise RLIMIT_MEMLOCK (ulimit -l)"
-    );
 }
 
 /// One trial for each kind of traffic, already decided where there is no choice.

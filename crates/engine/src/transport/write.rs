@@ -13,7 +13,7 @@ use io_uring::{opcode, squeue};
 use super::config::{CarriedBy, Traffic};
 use super::conn::{OpState, Phase};
 use super::errno::{self, OnWrite};
-use super::setup::ARENA_BUFFER;
+use super::registration::ARENA_BUFFER;
 use super::write_queue::WriteQueue;
 use super::{ConnIndex, Errno, Event, LostCause, Step, Transport, socket};
 use crate::memory::SlotToken;

@@ -5,8 +5,8 @@
 //! iovecs    0   ..  first^ moved forward           end
 //! ```
 //!
-//! Invariants, checked after each change: `first <= iovecs <= pieces_max`; `done_bytes <= bytes`; the iovecs from `first`
-//! on describe exactly the bytes that are not done, in order; none of them is empty.
+//! Invariants, checked after each change: `first <= iovecs <= pieces_max`; `done_bytes <= bytes`; the iovecs from
+//! `first` on describe exactly the bytes that are not done, in order; none of them is empty.
 //!
 //! It keeps alive what the kernel reads: blocks by lending, `Bytes` by holding them. Nothing is let go before
 //! [`WriteQueue::clear`]. All tables have their final size from the start.

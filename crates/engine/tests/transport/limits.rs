@@ -73,59 +73,31 @@ impl AcceptWhileDriving for TcpListener {
 
 #[test]
 fn options_out_of_range_are_named_and_nothing_is_set_up() {
-    let base = config(WritePath::Auto);
-    let cases = [
+    type Change = fn(&mut TransportConfig);
+    let cases: [(Change, &str); 9] = [
+        (|config| config.connections_max = 0, "connections_max"),
+        // More than the arena has receive buffers.
+        (|config| config.connections_max = 9, "connections_max"),
         (
-            TransportConfig {
-                connections_max: 0,
-                ..base
-            },
+            |config| config.connections_max = u16::MAX,
             "connections_max",
         ),
+        (|config| config.write_pieces_max = 0, "write_pieces_max"),
         (
-            TransportConfig {
-                connections_max: 9,
-                ..base
-            },
-            "connections_max",
-        ),
-        (
-            TransportConfig {
-                connections_max: u16::MAX,
-                ..base
-            },
-            "connections_max",
-        ),
-        (
-            TransportConfig {
-                write_pieces_max: 0,
-                ..base
-            },
+            |config| config.write_pieces_max = u32::MAX,
             "write_pieces_max",
         ),
+        (|config| config.writes_max = 0, "writes_max"),
+        (|config| config.writes_max = 9, "writes_max"),
+        (|config| config.submission_entries = 0, "submission_entries"),
         (
-            TransportConfig {
-                write_pieces_max: u32::MAX,
-                ..base
-            },
-            "write_pieces_max",
-        ),
-        (
-            TransportConfig {
-                submission_entries: 0,
-                ..base
-            },
-            "submission_entries",
-        ),
-        (
-            TransportConfig {
-                submission_entries: 5_000,
-                ..base
-            },
+            |config| config.submission_entries = 5_000,
             "submission_entries",
         ),
     ];
-    for (config, name) in cases {
+    for (change, name) in cases {
+        let mut config = config(WritePath::Auto);
+        change(&mut config);
         let arena = Arc::new(Arena::new(&small_arena()).unwrap());
         match Transport::new(&config, arena) {
             Err(SetupError::Option { option, .. }) => assert_eq!(option, name),
