@@ -87,8 +87,8 @@
 //!   again on the same connection, once for each timeout.
 //!
 //! Replies are matched by operation and number. A reply to a number that is settled, or was never used, is counted and
-//! changes nothing. Reads go one at a time and never under a number that an earlier read or ping used, so no late
-//! answer is taken for another's.
+//! changes nothing. Reads go one at a time and never under a number that an earlier read or ping of the connection
+//! used, so no late answer is taken for another's.
 //!
 //! # Sessions
 //!

@@ -2,7 +2,8 @@
 //!
 //! Sends, metadata calls and the logout take the next number. Reads and pings repeat the counter's value without
 //! taking it. Their replies can only be told apart by `(operation, request)`, so before a read repeats a number that
-//! an earlier read or ping used, the counter skips one: a late answer to the earlier one then matches nothing.
+//! an earlier read or ping of the same connection used, the counter skips one: a late answer to the earlier one then
+//! matches nothing. Replies of a connection never reach the next one, so there the number may be repeated.
 
 use crate::limits::{REQUEST_END, REQUEST_LAST};
 
@@ -11,7 +12,7 @@ use crate::limits::{REQUEST_END, REQUEST_LAST};
 pub(crate) struct Numbers {
     /// The next number to take. `REQUEST_FIRST..=REQUEST_END`.
     next: u64,
-    /// The last number that a read or a ping repeated, 0 before the first.
+    /// The last number that a read or a ping of this connection repeated, 0 before the first.
     repeated: u64,
 }
 
@@ -51,8 +52,13 @@ impl Numbers {
         }
     }
 
-    /// The number of a read, different from every earlier read's and ping's. `None` when that needs a number and
-    /// none is left.
+    /// The connection is down: no reply to what was sent on it can come.
+    pub(crate) const fn lose_connection(&mut self) {
+        self.repeated = 0;
+    }
+
+    /// The number of a read, different from every earlier read's and ping's of this connection. `None` when that
+    /// needs a number and none is left.
     pub(crate) const fn repeat_for_read(&mut self) -> Option<u64> {
         if self.repeated == self.next && self.take().is_none() {
             return None;
@@ -106,6 +112,8 @@ mod tests {
         assert_eq!(numbers.take(), None);
         assert_eq!(numbers.repeat_for_read(), Some(REQUEST_LAST + 1));
         assert_eq!(numbers.repeat_for_read(), None);
+        numbers.lose_connection();
+        assert_eq!(numbers.repeat_for_read(), Some(REQUEST_LAST + 1));
         assert_eq!(numbers.take_for_logout(), Some(REQUEST_LAST + 1));
         assert_eq!(numbers.take_for_logout(), None);
         assert_eq!(numbers.repeat_for_ping(), REQUEST_END);

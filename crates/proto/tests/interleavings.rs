@@ -134,6 +134,40 @@ fn free_key(world: &mut World, lane: u32, records: u32, deadline: Micros) {
     }
 }
 
+fn call(world: &mut World, metadata: bool, deadline: Micros) {
+    let operation = if metadata {
+        Operation::CreateTopic
+    } else {
+        Operation::NonReplicated
+    };
+    for key in 0..world.client.config().calls_max {
+        if world.call(key, operation, deadline).is_ok() {
+            break;
+        }
+    }
+}
+
+/// A reply that nobody asked for.
+fn nonsense(world: &mut World, operation: usize, request_back: u64, verdict: u8) {
+    let request = world
+        .client
+        .request_next()
+        .saturating_add(2)
+        .saturating_sub(request_back);
+    let operation = Operation::ALL[(operation + 30) % 33];
+    let verdict = match verdict {
+        20.. => Verdict::LoggedIn {
+            session: verdict.into(),
+        },
+        choice => verdict_of(world, operation, choice),
+    };
+    world.reply(
+        operation,
+        [request, 0, u64::MAX][request as usize % 3],
+        verdict,
+    );
+}
+
 fn apply(world: &mut World, step: &Step) {
     match *step {
         Step::Submit {
@@ -147,17 +181,7 @@ fn apply(world: &mut World, step: &Step) {
             metadata,
             deadline_us,
         } => {
-            let operation = if metadata {
-                Operation::CreateTopic
-            } else {
-                Operation::NonReplicated
-            };
-            let deadline = world.now.after(deadline_us);
-            for key in 0..world.client.config().calls_max {
-                if world.call(key, operation, deadline).is_ok() {
-                    break;
-                }
-            }
+            call(world, metadata, world.now.after(deadline_us));
         }
         Step::Transmit(count) if world.connected => {
             for _ in 0..count {
@@ -184,23 +208,7 @@ fn apply(world: &mut World, step: &Step) {
             request_back,
             verdict,
         } if world.connected => {
-            let request = world
-                .client
-                .request_next()
-                .saturating_add(2)
-                .saturating_sub(request_back);
-            let operation = Operation::ALL[(operation + 30) % 33];
-            let verdict = match verdict {
-                20.. => Verdict::LoggedIn {
-                    session: verdict.into(),
-                },
-                choice => verdict_of(world, operation, choice),
-            };
-            world.reply(
-                operation,
-                [request, 0, u64::MAX][request as usize % 3],
-                verdict,
-            );
+            nonsense(world, operation, request_back, verdict);
         }
         Step::ConnectionUp if world.connecting => {
             world.connect();

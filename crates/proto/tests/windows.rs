@@ -242,6 +242,37 @@ fn at_the_end_of_the_range_retries_pings_and_the_logout_still_work() {
 }
 
 #[test]
+fn at_the_end_of_the_range_a_read_is_still_asked_again_after_a_reconnect() {
+    let mut world = World::active(
+        Config {
+            request_first: REQUEST_LAST,
+            ..config()
+        },
+        window(8),
+    );
+    world
+        .call(0, Operation::NonReplicated, world.now.after(1_000_000))
+        .expect("accepted");
+    assert_eq!(requests_of(&world.send_all()), [REQUEST_LAST]);
+    world.give(0, 0);
+    assert_eq!(
+        requests_of(&world.send_all()),
+        [REQUEST_LAST],
+        "the last number"
+    );
+    for _ in 0..3 {
+        world.disconnect();
+        world.log_in();
+        assert_eq!(
+            requests_of(&world.send_all()),
+            [REQUEST_LAST + 1, REQUEST_LAST]
+        );
+    }
+    world.reply(Operation::NonReplicated, REQUEST_LAST + 1, Verdict::Success);
+    assert_eq!(world.answers(), [(0, Answer::Answered)]);
+}
+
+#[test]
 fn numbers_are_taken_when_polled_not_when_submitted() {
     let mut world = World::active(config(), window(8));
     world.open(1, window(8));
@@ -319,6 +350,10 @@ fn settings_outside_their_range_are_named() {
             "{refused}"
         );
     }
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_named() {
     let inverted = Config {
         refusal_backoff_us_min: 9,
         refusal_backoff_us_max: 8,

@@ -62,6 +62,7 @@ impl Client {
         self.session.heartbeat = Heartbeat::Quiet;
         self.session.action_due = false;
         self.writes = Writes::default();
+        self.numbers.lose_connection();
         for owner in [Owner::Session, Owner::Heartbeat, Owner::WriteStall] {
             self.alarms.cancel(owner);
         }

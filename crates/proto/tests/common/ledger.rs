@@ -347,6 +347,19 @@ impl Ledger {
             !entry.write_in_flight,
             "no outcome while a write is in flight"
         );
+        self.count(&entry, records, receipt);
+        let is_stored = matches!(
+            receipt,
+            Receipt::Stored { .. } | Receipt::StoredOffsetUnknown
+        );
+        assert!(
+            entry.confirmed.is_empty() || is_stored,
+            "a success was delivered: {entry:?}"
+        );
+    }
+
+    /// Books a receipt, and checks that what was delivered for the batch allows it.
+    fn count(&mut self, entry: &Entry, records: u32, receipt: Receipt) {
         let records = u64::from(records);
         self.account.in_flight -= records;
         match receipt {
@@ -394,14 +407,6 @@ impl Ledger {
                 self.account.unknown += records;
             }
         }
-        let is_stored = matches!(
-            receipt,
-            Receipt::Stored { .. } | Receipt::StoredOffsetUnknown
-        );
-        assert!(
-            entry.confirmed.is_empty() || is_stored,
-            "a success was delivered: {entry:?}"
-        );
     }
 
     pub(crate) fn check_account(&self, account: &Account) {
