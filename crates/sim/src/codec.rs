@@ -5,14 +5,16 @@
 //! Invariant: a record names its batch and its place in it, so a log can be compared with what was submitted.
 
 use crate::rng::Rng;
-use ringmain_proto::Verdict;
 use ringmain_wire::batch::{BatchWriter, Integrity, RecordParts, SendMessagesRef, SendTarget};
-use ringmain_wire::codec::Reader;
-use ringmain_wire::frame::{Reply, ReplyOutcome};
+use ringmain_wire::codec::{Decode, Encode};
 use ringmain_wire::header::{EvictionHeader, RawRequestHeader, ReplyFields, ReplyHeader};
+use ringmain_wire::payload::login::{ClientVersion, LoginRegister, LoginReply};
+use ringmain_wire::payload::send::{Confirmation, SendMessagesReply};
 use ringmain_wire::{
-    ErrorCode, EvictionReason, Identifier, Operation, Partitioning, ProtocolVersion, UserHeaders,
+    ErrorCode, EvictionReason, Identifier, Name, Operation, Partitioning, ProtocolVersion, Secret,
+    Text, UserHeaders,
 };
+use std::num::NonZeroU64;
 
 /// Bytes of a record's payload: batch, place in the batch, and a mix of both.
 const PAYLOAD_BYTES: usize = 12;
@@ -103,30 +105,17 @@ pub(crate) fn read_send(body: &[u8]) -> Result<SendView, &'static str> {
     })
 }
 
-/// Where a batch was stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Confirmation {
-    pub(crate) topic: u32,
-    pub(crate) partition: u32,
-    pub(crate) base_offset: u64,
-}
-
 /// The body of a successful send reply. Without an offset it is empty or has a count of 0.
 pub(crate) fn send_reply_body(confirmed: Option<Confirmation>, rng: &mut Rng) -> Vec<u8> {
-    let Some(confirmed) = confirmed else {
-        return if rng.chance(500_000) {
-            Vec::new()
-        } else {
-            0u32.to_le_bytes().to_vec()
-        };
-    };
-    let mut body = 1u32.to_le_bytes().to_vec();
-    for value in [1, confirmed.topic, confirmed.partition] {
-        body.extend_from_slice(&value.to_le_bytes());
+    match confirmed {
+        Some(confirmation) => SendMessagesReply::Confirmed(&[confirmation]).to_vec(),
+        None if rng.chance(500_000) => SendMessagesReply::Duplicate.to_vec(),
+        None => SendMessagesReply::Confirmed(&[]).to_vec(),
     }
-    body.extend_from_slice(&confirmed.base_offset.to_le_bytes());
-    body
 }
+
+/// When the server's calendar began, in microseconds: committed replies carry its time.
+pub(crate) const CALENDAR_US: u64 = 1_700_000_000_000_000;
 
 /// A reply frame.
 pub(crate) fn frame(fields: &ReplyFields, body: &[u8]) -> Vec<u8> {
@@ -136,15 +125,21 @@ pub(crate) fn frame(fields: &ReplyFields, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The reply to a request, at log position `op`. The server's rewrites of operations are applied.
-pub(crate) fn reply(header: &RawRequestHeader, status: u32, op: u64, body: &[u8]) -> Vec<u8> {
+/// The reply to a request, at log position `op`, with this timestamp. The server's rewrites of operations are applied.
+pub(crate) fn reply(
+    header: &RawRequestHeader,
+    timestamp: u64,
+    status: u32,
+    op: u64,
+    body: &[u8],
+) -> Vec<u8> {
     let operation =
         Operation::from_u8(header.operation_byte()).expect("only checked requests are answered");
-    let status = ErrorCode::new(status);
     let fields = ReplyFields {
         op,
         commit: op,
-        status,
+        timestamp,
+        status: ErrorCode::new(status),
         ..ReplyFields::answering(header, operation.reply_operation())
     };
     frame(&fields, body)
@@ -201,80 +196,40 @@ pub(crate) fn read_key(body: &[u8]) -> Option<u64> {
     body.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// What a reply says, as the client under test wants it, and the key that its body echoes.
-pub(crate) fn verdict(reply: &Reply<'_>) -> Result<(Verdict, Option<u64>), &'static str> {
-    let payload = match reply
-        .outcome()
-        .map_err(|_| "a result section that does not decode")?
-    {
-        ReplyOutcome::Success(payload) => payload,
-        ReplyOutcome::Status(code) | ReplyOutcome::Result(code) => {
-            return Ok((Verdict::Refused(code), None));
-        }
-        ReplyOutcome::LoginFailed => return Ok((Verdict::LoginFailed, None)),
-    };
-    Ok(match reply.operation() {
-        Operation::Register => (
-            Verdict::LoggedIn {
-                session: read_session(payload)?,
-            },
-            None,
-        ),
-        Operation::SendMessages => (read_confirmation(payload)?, None),
-        _ => (Verdict::Success, read_key(payload)),
-    })
+fn name(text: &str) -> Name<'_> {
+    Name::new(text).expect("a short name")
 }
 
 /// The body of a login.
 pub(crate) fn login_body() -> Vec<u8> {
-    let mut body = ProtocolVersion::CURRENT.packed().to_le_bytes().to_vec();
-    for text in ["sim", "0.1.0", "iggy", "iggy"] {
-        body.push(text.len() as u8);
-        body.extend_from_slice(text.as_bytes());
-    }
-    body.extend_from_slice(&0u32.to_le_bytes());
-    body
-}
-
-/// Whether a login is the one that the simulated applications send.
-pub(crate) fn login_is_valid(body: &[u8]) -> bool {
-    body == login_body()
-}
-
-/// The body of a successful login reply.
-pub(crate) fn login_reply_body(session: u64) -> Vec<u8> {
-    let mut payload = 1u32.to_le_bytes().to_vec();
-    payload.extend_from_slice(&session.to_le_bytes());
-    payload.extend_from_slice(&ProtocolVersion::CURRENT.packed().to_le_bytes());
-    payload.push(3);
-    payload.extend_from_slice(b"sim");
-    result_body(0, &payload)
-}
-
-fn read_session(payload: &[u8]) -> Result<u64, &'static str> {
-    let mut reader = Reader::new(payload);
-    let session = reader.u32("user_id").and_then(|_| reader.u64("session"));
-    session.map_err(|_| "a login reply that does not decode")
-}
-
-fn read_confirmation(payload: &[u8]) -> Result<Verdict, &'static str> {
-    let mut reader = Reader::new(payload);
-    if payload.is_empty() || reader.u32("count") == Ok(0) {
-        return Ok(Verdict::Success);
-    }
-    let mut field = || {
-        reader
-            .u32("confirmation")
-            .map_err(|_| "a confirmation that does not decode")
+    let client_version = ClientVersion {
+        protocol_version: ProtocolVersion::CURRENT,
+        sdk_name: name("sim"),
+        sdk_version: name("0.1.0"),
     };
-    let [_stream, _topic, partition_id] = [field()?, field()?, field()?];
-    let base_offset = reader
-        .u64("base_offset")
-        .map_err(|_| "a confirmation that does not decode")?;
-    Ok(Verdict::Confirmed {
-        partition_id,
-        base_offset,
-    })
+    let login = LoginRegister {
+        client_version,
+        username: name("iggy"),
+        password: Secret::new("iggy").expect("a short password"),
+        context: Text::default(),
+    };
+    login.to_vec()
+}
+
+/// Whether a login decodes.
+pub(crate) fn login_is_valid(body: &[u8]) -> bool {
+    LoginRegister::decode(body).is_ok()
+}
+
+/// The body of a successful login reply. The session is a log position after the first, so it is not zero.
+pub(crate) fn login_reply_body(session: u64) -> Vec<u8> {
+    let reply = LoginReply {
+        user_id: 1,
+        session: NonZeroU64::new(session).expect("a register commits after position 0"),
+        server_protocol_version: ProtocolVersion::CURRENT,
+        server_version: name("sim"),
+    };
+    result_body(0, &reply.to_vec())
 }
 
 /// Code 40: not logged in.

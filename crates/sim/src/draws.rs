@@ -6,6 +6,7 @@
 
 use crate::faults::FaultPlan;
 use crate::rng::{Rng, Stream};
+use ringmain_proto::limits::REQUEST_LAST;
 use std::fmt;
 
 /// Parameters of the model broker.
@@ -25,6 +26,8 @@ pub struct BrokerDraws {
     pub metadata_us: (u64, u64),
     /// Whether a repeat of an uncommitted send is answered 57; it is met with silence otherwise.
     pub answers_in_flight: bool,
+    /// Whether direct replies echo the timestamp of their request; it is 0 otherwise.
+    pub echoes: bool,
     /// The code for a stream, topic or partition that does not exist.
     pub unknown_code: u32,
 }
@@ -72,6 +75,8 @@ pub struct ClientDraws {
     pub purge_ppm: u32,
     /// First request number.
     pub request_first: u64,
+    /// Whether it is closed when work ends, with whatever is open, instead of when everything is answered.
+    pub closes_early: bool,
 }
 
 /// Parameters of the network.
@@ -125,18 +130,16 @@ impl Draws {
         };
         if draws.faults.is_empty() && rng.chance(500_000) {
             for client in &mut draws.clients {
-                (client.patient_ppm, client.purge_ppm) = (1_000_000, 0);
+                client.become_patient();
             }
         }
         draws
     }
 
-    /// Whether nothing can go wrong: no faults, no deadlines, no purges. Then everything must be stored.
+    /// Whether nothing can go wrong: no faults, and patient clients. Then everything must be stored.
     #[must_use]
     pub fn is_calm(&self) -> bool {
-        let patient =
-            |client: &ClientDraws| client.patient_ppm == 1_000_000 && client.purge_ppm == 0;
-        self.faults.is_empty() && self.clients.iter().all(patient)
+        self.faults.is_empty() && self.clients.iter().all(ClientDraws::is_patient)
     }
 }
 
@@ -156,6 +159,7 @@ impl BrokerDraws {
             commit_us: spread(rng, 20, 50_000),
             metadata_us: spread(rng, 20, 50_000),
             answers_in_flight: rng.chance(500_000),
+            echoes: rng.chance(800_000),
             unknown_code: *rng.pick(&[20, 1009, 1010, 2010, 2011, 3007]),
         }
     }
@@ -175,7 +179,7 @@ impl ClientDraws {
     fn draw(rng: &mut Rng, broker: &BrokerDraws) -> Self {
         let lanes = Self::draw_lanes(rng, broker);
         let heartbeat_us = rng.scaled(broker.heartbeat_us / 8, broker.heartbeat_us / 2);
-        Self {
+        let mut draws = Self {
             lanes,
             window_requests_max: *rng.pick(&[1, 2, 3, 8, 8, 16, 32]),
             strict: rng.chance(150_000),
@@ -195,8 +199,42 @@ impl ClientDraws {
             refusal_us: spread(rng, 500, 1_000_000),
             resends_uncovered: rng.chance(300_000),
             purge_ppm: *rng.pick(&[0, 0, 0, 20_000]),
-            request_first: *rng.pick(&[1, 1, 1, 1_000_000, u64::MAX / 2]),
+            request_first: *rng.pick(&[1, 1, 1, 1_000_000, REQUEST_LAST / 4]),
+            closes_early: rng.chance(150_000),
+        };
+        if rng.chance(250_000) {
+            draws.become_busy(rng);
         }
+        if rng.chance(40_000) {
+            draws.request_first = REQUEST_LAST - rng.scaled(1, 200);
+        }
+        draws
+    }
+
+    /// Always something to send, and little patience lost on silence: numbers rise fast while one is open.
+    fn become_busy(&mut self, rng: &mut Rng) {
+        self.slots = rng.between(32, 128) as u32;
+        self.batches = rng.between(200, 700) as u32;
+        self.burst = 32;
+        self.pause_us_max = rng.scaled(1, 2_000);
+        self.request_timeout_us = rng.scaled(50_000, 5_000_000);
+        self.window_requests_max = *rng.pick(&[2, 4, 8, 16, 32]);
+    }
+
+    /// No deadlines, no purges, no early end.
+    const fn become_patient(&mut self) {
+        self.patient_ppm = 1_000_000;
+        self.purge_ppm = 0;
+        self.closes_early = false;
+        self.request_first = 1;
+    }
+
+    /// Whether it waits for every answer however long that takes.
+    const fn is_patient(&self) -> bool {
+        self.patient_ppm == 1_000_000
+            && self.purge_ppm == 0
+            && !self.closes_early
+            && self.request_first < REQUEST_LAST / 2
     }
 
     /// Some of the partitions there are, in some order: clients share them by chance.

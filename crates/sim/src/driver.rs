@@ -8,6 +8,7 @@ use crate::codec;
 use crate::draws::ClientDraws;
 use crate::memory::{Body, FrameOut, Slots, Write};
 use crate::rng::{Rng, Stream};
+use ringmain_proto::limits::REQUEST_LAST;
 use ringmain_proto::{
     BatchKey, CallKey, Client, Config, LaneConfig, LaneKey, Micros, OnLostCoverage, Ordering,
     Transmit,
@@ -61,6 +62,8 @@ pub(crate) struct Driver {
     pub(crate) batches_submitted: u32,
     pub(crate) calls_made: u32,
     pub(crate) work_done: bool,
+    /// It was told to close.
+    pub(crate) closing: bool,
 }
 
 impl Driver {
@@ -105,6 +108,7 @@ impl Driver {
             batches_submitted: 0,
             calls_made: 0,
             work_done: false,
+            closing: false,
             draws,
         }
     }
@@ -139,6 +143,16 @@ impl Driver {
             .iter()
             .position(Option::is_none)
             .map(|index| CallKey(index as u32))
+    }
+
+    /// Whether the client may refuse what the application asks for: it failed, is closing, or has no numbers left.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.closing || self.client.fatal().is_some() || self.is_exhausted()
+    }
+
+    /// Whether the client's request numbers are used up.
+    pub(crate) const fn is_exhausted(&self) -> bool {
+        self.client.request_next() > REQUEST_LAST
     }
 
     /// Whether the application waits for nothing.
@@ -194,9 +208,9 @@ impl Driver {
                 Body::Owned(Vec::new()),
             ),
         };
-        let header = *header
-            .expect("the client's numbers keep the protocol's rules")
-            .as_bytes();
+        let mut header = header.expect("the client's numbers keep the protocol's rules");
+        header.set_timestamp(transmit.timestamp());
+        let header = *header.as_bytes();
         let body_bytes = match &body {
             Body::Slot(key) => self.slots.body_bytes(*key),
             Body::Owned(bytes) => bytes.len(),

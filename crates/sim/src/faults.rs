@@ -94,7 +94,7 @@ faults! {
     /// An eviction from which a client can come back.
     EvictedForNow => "evicted-for-now", true, 500;
     /// An eviction that ends the client for good.
-    EvictedForGood => "evicted-for-good", true, 20;
+    EvictedForGood => "evicted-for-good", true, 80;
     /// The server missed the heartbeats of a client (follows from pauses and silence, counted where it happens).
     EvictedStale => "evicted-stale", false, 0;
     /// The client table evicts its longest idle client.

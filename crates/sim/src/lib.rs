@@ -36,7 +36,7 @@ mod world;
 pub use broker::{PREPARES_MAX, QUEUE_MAX, REPLIES_CACHED, WINDOW_IDS};
 pub use draws::{BrokerDraws, ClientDraws, Draws, NetworkDraws};
 pub use faults::{Coverage, Fault, FaultPlan, Strike};
-pub use oracle::{Kind, Violation};
+pub use oracle::{Fate, Kind, Violation};
 
 use ringmain_proto::{Account, Config, Stats};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,6 +82,8 @@ pub struct Summary {
     pub stats: Vec<Stats>,
     /// How often each fault fired.
     pub coverage: Coverage,
+    /// What became of every batch, in the order of acceptance over all clients.
+    pub fates: Vec<Fate>,
     /// The last events, if a trace was asked for.
     pub trace: Vec<String>,
 }

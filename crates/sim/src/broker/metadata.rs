@@ -74,7 +74,7 @@ impl Broker {
             Standing::Replay(reply) => self.reply(env, conn, reply, None, true),
             Standing::AlreadyApplied => {
                 let body = codec::result_body(codec::ALREADY_APPLIED, &[]);
-                let reply = codec::reply(header, 0, self.op, &body);
+                let reply = codec::reply(header, self.echo(header), 0, self.op, &body);
                 self.reply(env, conn, reply, None, true);
             }
             Standing::NoSession => self.evict(env, conn, client, 1),
@@ -123,10 +123,17 @@ impl Broker {
 
     /// A refusal may ride the header or the result section.
     fn answer(&mut self, env: &mut Env<'_>, conn: usize, header: &RawRequestHeader, code: u32) {
+        let timestamp = self.echo(header);
         let reply = if env.rng.chance(500_000) {
-            codec::reply(header, code, self.op, &[])
+            codec::reply(header, timestamp, code, self.op, &[])
         } else {
-            codec::reply(header, 0, self.op, &codec::result_body(code, &[]))
+            codec::reply(
+                header,
+                timestamp,
+                0,
+                self.op,
+                &codec::result_body(code, &[]),
+            )
         };
         self.reply(env, conn, reply, None, true);
     }
@@ -147,6 +154,7 @@ impl Broker {
     /// Commits one operation and answers it.
     pub(super) fn apply(&mut self, env: &mut Env<'_>, prepare: &MetadataPrepare) {
         self.op += 1;
+        let time = codec::CALENDAR_US + env.now_us;
         let MetadataPrepare {
             conn,
             client,
@@ -161,7 +169,7 @@ impl Broker {
                 self.connections[conn].bound = Some(Bound { client });
             }
             let body = codec::login_reply_body(self.op);
-            let reply = codec::reply(header, 0, self.op, &body);
+            let reply = codec::reply(header, time, 0, self.op, &body);
             return self.reply(env, conn, reply, None, true);
         };
         let result = if self.applied.insert(key) {
@@ -171,7 +179,7 @@ impl Broker {
         };
         self.out.push(Output::Applied { key });
         let body = codec::result_body(result, &key.to_le_bytes());
-        let reply = codec::reply(header, 0, self.op, &body);
+        let reply = codec::reply(header, time, 0, self.op, &body);
         self.table.commit_reply(
             client,
             self.op,

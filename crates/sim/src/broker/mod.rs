@@ -309,7 +309,7 @@ impl Broker {
             codec::UNAUTHENTICATED
         };
         let body = if status == 0 { body } else { &[] };
-        let reply = codec::reply(header, status, self.op, body);
+        let reply = codec::reply(header, self.echo(header), status, self.op, body);
         self.reply(env, conn, reply, None, false);
     }
 
@@ -320,8 +320,17 @@ impl Broker {
                 client: bound.client,
             });
         }
-        let reply = codec::reply(header, 0, self.op, &[]);
+        let reply = codec::reply(header, self.echo(header), 0, self.op, &[]);
         self.reply(env, conn, reply, None, true);
+    }
+
+    /// The timestamp of a direct reply: servers may echo the request's.
+    fn echo(&self, header: &RawRequestHeader) -> u64 {
+        if self.draws.echoes {
+            header.timestamp()
+        } else {
+            0
+        }
     }
 
     /// Sends a reply, unless something happens to it. `replicated` says that its number is unique, so that a second

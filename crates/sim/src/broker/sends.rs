@@ -6,9 +6,10 @@
 
 use super::partition::{Admission, Commit, Origin, Pending};
 use super::{Broker, Env, Life, LogId, Output, Timer};
-use crate::codec::{self, Confirmation, SendView};
+use crate::codec::{self, SendView};
 use crate::faults::Fault;
 use ringmain_wire::header::RawRequestHeader;
+use ringmain_wire::payload::send::Confirmation;
 
 impl Broker {
     pub(super) fn send(
@@ -29,7 +30,7 @@ impl Broker {
             conn,
             client: bound.client,
             request: header.request(),
-            timestamp: header.timestamp(),
+            timestamp: self.echo(header),
         };
         if env.faults.fires(Fault::ResetBeforeCommit, Some(send.batch)) {
             // Neither this request nor what came behind it was read.
@@ -182,11 +183,7 @@ impl Broker {
 
     fn confirmation(&self, log: LogId, base_offset: u64) -> Confirmation {
         let log = &self.logs[log.0 as usize];
-        Confirmation {
-            topic: log.topic,
-            partition: log.partition,
-            base_offset,
-        }
+        Confirmation::new(1, log.topic, log.partition, base_offset)
     }
 
     fn answer_send(
@@ -203,7 +200,7 @@ impl Broker {
             Vec::new()
         };
         let timestamp = if confirmed.is_some() {
-            env.now_us
+            codec::CALENDAR_US + env.now_us
         } else {
             origin.timestamp
         };

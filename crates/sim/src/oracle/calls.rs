@@ -16,6 +16,14 @@ pub(super) struct CallRecord {
     pub(super) uncovered: bool,
 }
 
+impl CallRecord {
+    /// Brings the deadline forward.
+    pub(super) fn end_by(&mut self, deadline_us: u64) {
+        let own = self.deadline_us.unwrap_or(deadline_us);
+        self.deadline_us = Some(own.min(deadline_us));
+    }
+}
+
 impl Oracle {
     /// A client accepted a call.
     pub(crate) fn called(&mut self, client: usize, key: u64, read: bool, deadline_us: Option<u64>) {
@@ -115,9 +123,11 @@ impl Oracle {
             } => !executed && client.failed,
             Answer::NotSent {
                 reason: NotSent::NumbersExhausted,
-            } => false,
+            } => !executed && client.exhausted,
             Answer::Evicted { .. } => client.may_fail,
-            Answer::Unknown { .. } => overdue || client.failed || client.purged || record.uncovered,
+            Answer::Unknown { .. } => {
+                overdue || client.failed || client.purged || client.exhausted || record.uncovered
+            }
         };
         if !sound {
             self.blame(Kind::CallWrong, || {

@@ -1,6 +1,6 @@
 //! The oracle's view of lanes: the laws of the window as seen on the wire, and order as seen in the logs.
 
-use super::{BatchRecord, Kind, Oracle, Placement, is_stored};
+use super::{Kind, Oracle, Placement, is_stored};
 use crate::broker::LogId;
 use std::collections::BTreeMap;
 
@@ -135,29 +135,21 @@ impl Oracle {
         }
     }
 
-    /// The confirmed batches in the order of the logs, lane by lane. Without those that may rightly be stored twice:
-    /// of them nobody can say which copy was confirmed.
+    /// The confirmed batches in the order of the logs, lane by lane. Without those that are stored more than once,
+    /// because a log ended or a window was forgotten: of them nobody can say which copy was confirmed.
     fn confirmed(&self) -> Vec<Confirmed> {
         let mut confirmed = Vec::new();
         for (batch, record) in self.batches.iter().enumerate() {
-            let stored = record.receipt.is_some_and(|receipt| is_stored(&receipt));
-            let first = record.placements.first().filter(|_| stored);
-            let Some(&Placement { log, base_offset }) = first else {
+            let &[Placement { log, base_offset }] = &record.placements[..] else {
                 continue;
             };
-            if !record.uncovered.contains(&log) {
-                let BatchRecord {
-                    client,
-                    lane,
-                    order,
-                    ..
-                } = *record;
+            if record.receipt.is_some_and(|receipt| is_stored(&receipt)) {
                 confirmed.push(Confirmed {
-                    client,
-                    lane,
+                    client: record.client,
+                    lane: record.lane,
                     log,
                     base_offset,
-                    order,
+                    order: record.order,
                     batch,
                 });
             }

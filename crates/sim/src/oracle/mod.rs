@@ -48,6 +48,15 @@ struct Placement {
     base_offset: u64,
 }
 
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// The client's answer; `None` when there was none before the run ended.
+    pub receipt: Option<Receipt>,
+    /// The base offsets of all copies that were stored, in whatever log, in the order in which they were.
+    pub offsets: Vec<u64>,
+}
+
 /// What is known about a batch.
 #[derive(Clone, Debug)]
 struct BatchRecord {
@@ -91,6 +100,8 @@ struct ClientRecord {
     may_fail: bool,
     failed: bool,
     purged: bool,
+    /// Its request numbers are used up.
+    exhausted: bool,
     /// Its session was forgotten and it has no new one.
     forgotten: bool,
 }
@@ -258,7 +269,9 @@ impl Oracle {
             Receipt::Rejected { .. } | Receipt::NotSent { .. } => self.judge_absence(batch),
             Receipt::StoredOffsetUnknown | Receipt::Unknown { .. } => {}
         }
-        if record.probe && !is_stored(&receipt) && !self.clients[record.client].failed {
+        let client = &self.clients[record.client];
+        let ended = client.failed || client.exhausted;
+        if record.probe && !is_stored(&receipt) && !ended {
             self.blame(Kind::NotLive, || {
                 format!("batch {batch} was sent after faults stopped, and ended as {receipt:?}")
             });
@@ -299,7 +312,7 @@ impl Oracle {
             } => client.failed,
             Receipt::NotSent {
                 reason: NotSent::NumbersExhausted,
-            } => false,
+            } => client.exhausted,
             Receipt::Unknown { request } => {
                 let told = record.request == Some(request);
                 told && (overdue
@@ -334,6 +347,26 @@ impl Oracle {
             .filter(|client| client.identity == identity)
         {
             client.may_fail = true;
+        }
+    }
+
+    /// The request numbers of a client are used up.
+    pub(crate) fn exhausted(&mut self, client: usize) {
+        self.clients[client].exhausted = true;
+    }
+
+    /// A client is closing: whatever is open ends by `deadline_us` on its clock.
+    pub(crate) fn closing(&mut self, client: usize, deadline_us: u64) {
+        let record = &mut self.clients[client];
+        record.deadlines.clear();
+        for &batch in &record.open {
+            let own = &mut self.batches[batch as usize].deadline_us;
+            let capped = own.map_or(deadline_us, |own| own.min(deadline_us));
+            *own = Some(capped);
+            record.deadlines.insert((capped, batch));
+        }
+        for call in self.calls.values_mut().filter(|call| call.client == client) {
+            call.end_by(deadline_us);
         }
     }
 
@@ -462,6 +495,19 @@ impl Oracle {
                 format!("client {client} says {account:?}, answers say {expected:?}")
             });
         }
+    }
+
+    /// What became of every batch.
+    pub(crate) fn fates(&self) -> Vec<Fate> {
+        let fate = |record: &BatchRecord| Fate {
+            receipt: record.receipt,
+            offsets: record
+                .placements
+                .iter()
+                .map(|placement| placement.base_offset)
+                .collect(),
+        };
+        self.batches.iter().map(fate).collect()
     }
 
     /// What became of the records of all clients.

@@ -29,11 +29,11 @@ impl World {
         if driver.paused_us > now_us {
             return self.queue.push(driver.paused_us, Event::Work { client });
         }
-        let ended = driver.client.state().is_final() || driver.client.fatal().is_some();
-        driver.work_done |=
-            ended || driver.batches_submitted >= driver.draws.batches || self.faults.stopped();
+        driver.work_done |= driver.has_ended()
+            || driver.batches_submitted >= driver.draws.batches
+            || self.faults.stopped();
         if driver.work_done {
-            return;
+            return self.close_early(client);
         }
         let (calls_ppm, purge_ppm) = (driver.draws.calls_ppm, driver.draws.purge_ppm);
         if driver.rng.chance(calls_ppm) {
@@ -113,8 +113,7 @@ impl World {
             .submit(LaneKey(lane as u32), key, records, deadline)
         {
             Ok(()) => {}
-            // The client ended in the meantime; the oracle hears of it when its batches are answered.
-            Err(_) if driver.client.fatal().is_some() => return false,
+            Err(_) if driver.has_ended() => return false,
             Err(error) => {
                 self.oracle.blame(Kind::DriverRefused, || {
                     format!("client {client} refuses a batch: {error}")
@@ -149,7 +148,7 @@ impl World {
             )
         };
         if let Err(error) = driver.client.call(key, operation, code, deadline) {
-            if driver.client.fatal().is_none() {
+            if !driver.has_ended() {
                 self.oracle.blame(Kind::DriverRefused, || {
                     format!("client {client} refuses a call: {error}")
                 });
@@ -182,7 +181,7 @@ impl World {
     /// that it lost its session; in the last round everything must be stored.
     pub(super) fn probe(&mut self, last: bool) {
         for client in 0..self.drivers.len() {
-            if self.drivers[client].client.fatal().is_some() {
+            if self.drivers[client].has_ended() {
                 continue;
             }
             self.call(client, Micros::MAX, false);
@@ -193,14 +192,28 @@ impl World {
         }
     }
 
-    /// Closes every client.
-    pub(super) fn close_clients(&mut self) {
-        let now_us = self.now_us();
-        for client in 0..self.drivers.len() {
-            let driver = &mut self.drivers[client];
-            let clock = driver.clock(now_us);
-            driver.client.close(clock, clock.after(10_000_000));
-            self.drain(client);
+    /// Closes a client whose work is done, if it is one that does not wait for answers.
+    pub(super) fn close_early(&mut self, client: usize) {
+        let driver = &mut self.drivers[client];
+        if driver.draws.closes_early && !driver.closing {
+            let patience_us = driver.rng.scaled(0, 10_000_000);
+            self.close_client(client, patience_us);
         }
+    }
+
+    /// Closes a client; it may take so long to answer for what is open.
+    pub(super) fn close_client(&mut self, client: usize, patience_us: u64) {
+        let now_us = self.now_us();
+        self.trace.note(now_us, || {
+            format!("client {client}: close within {patience_us} us")
+        });
+        let driver = &mut self.drivers[client];
+        driver.closing = true;
+        driver.work_done = true;
+        let clock = driver.clock(now_us);
+        let deadline = clock.after(patience_us);
+        driver.client.close(clock, deadline);
+        self.oracle.closing(client, deadline.0);
+        self.drain(client);
     }
 }

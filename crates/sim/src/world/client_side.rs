@@ -167,25 +167,8 @@ impl World {
         let now_us = self.now_us();
         let clock = self.drivers[client].clock(now_us);
         match inbound {
-            Inbound::Reply(reply) => match codec::verdict(reply) {
-                Ok((verdict, echoed)) => {
-                    let reply = Reply {
-                        operation: reply.operation(),
-                        request: reply.request(),
-                        verdict,
-                    };
-                    self.trace
-                        .note(now_us, || format!("client {client} <- {reply:?}"));
-                    let matched = self.drivers[client].client.handle_reply(clock, &reply);
-                    if let ReplyMatch::Call {
-                        key,
-                        answered: true,
-                    } = matched
-                        && let Some(call) = &mut self.drivers[client].calls[key.0 as usize]
-                    {
-                        call.echoed = echoed;
-                    }
-                }
+            Inbound::Reply(reply) => match Reply::decode(reply) {
+                Ok((reply, payload)) => self.reply(client, &reply, payload),
                 Err(why) => self
                     .oracle
                     .blame(Kind::Corrupt, || format!("a reply of the broker: {why}")),
@@ -203,6 +186,22 @@ impl World {
             }
         }
         self.drain(client);
+    }
+
+    fn reply(&mut self, client: usize, reply: &Reply, payload: &[u8]) {
+        let now_us = self.now_us();
+        self.trace
+            .note(now_us, || format!("client {client} <- {reply:?}"));
+        let driver = &mut self.drivers[client];
+        let matched = driver.client.handle_reply(driver.clock(now_us), reply);
+        if let ReplyMatch::Call {
+            key,
+            answered: true,
+        } = matched
+            && let Some(call) = &mut driver.calls[key.0 as usize]
+        {
+            call.echoed = codec::read_key(payload);
+        }
     }
 
     /// Follows the driver contract: time, then outputs until there are none, then the next deadline.
@@ -244,8 +243,17 @@ impl World {
         let clock = driver.clock(self.queue.now_us());
         self.oracle
             .check_overdue(client, clock.0, |batch| driver.is_writing_batch(batch));
+        self.show_end(client);
+    }
+
+    /// Tells the oracle why the client may answer without having tried.
+    fn show_end(&mut self, client: usize) {
+        let driver = &self.drivers[client];
         if driver.client.fatal().is_some() {
             self.oracle.failed(client);
+        }
+        if driver.is_exhausted() {
+            self.oracle.exhausted(client);
         }
     }
 
@@ -466,6 +474,7 @@ impl World {
 
     fn drain_outcomes(&mut self, client: usize) -> bool {
         let mut moved = false;
+        self.show_end(client);
         while let Some(outcome) = self.drivers[client].client.poll_outcome() {
             moved = true;
             match outcome {
@@ -494,9 +503,6 @@ impl World {
         let driver = &mut self.drivers[client];
         let clock = driver.clock(self.queue.now_us());
         let writing = driver.is_writing(key);
-        if driver.client.fatal().is_some() {
-            self.oracle.failed(client);
-        }
         let batch = driver.slots.release(key);
         self.trace.note(self.queue.now_us(), || {
             format!("client {client}: batch {batch:?} {key:?} {receipt:?}")

@@ -29,6 +29,9 @@ use crate::{Options, Summary};
 /// Virtual time that a phase without faults may take.
 const PHASE_US_MAX: u64 = 600_000_000;
 
+/// What a client may take to log out.
+const CLOSE_US: u64 = 10_000_000;
+
 /// Events of a run at most: beyond them something goes in circles.
 const EVENTS_MAX: u64 = 4_000_000;
 
@@ -245,20 +248,9 @@ impl World {
         result
     }
 
-    /// Moves to the next phase when this one is over.
+    /// Moves on while the phase is over: some have nothing to wait for.
     fn next_phase(&mut self) {
-        let over = match self.phase {
-            Phase::Work => self.drivers.iter().all(|driver| driver.work_done),
-            Phase::Settling | Phase::Probing | Phase::ProbingAgain => {
-                self.drivers.iter().all(Driver::is_quiet)
-            }
-            Phase::Closing => self
-                .drivers
-                .iter()
-                .all(|driver| driver.client.state().is_final()),
-            Phase::RunningOut => false,
-        };
-        if over {
+        while self.is_phase_over() {
             self.enter(match self.phase {
                 Phase::Work => Phase::Settling,
                 Phase::Settling => Phase::Probing,
@@ -266,6 +258,16 @@ impl World {
                 Phase::ProbingAgain => Phase::Closing,
                 Phase::Closing | Phase::RunningOut => Phase::RunningOut,
             });
+        }
+    }
+
+    fn is_phase_over(&self) -> bool {
+        let mut drivers = self.drivers.iter();
+        match self.phase {
+            Phase::Work => drivers.all(|driver| driver.work_done && driver.is_quiet()),
+            Phase::Settling | Phase::Probing | Phase::ProbingAgain => drivers.all(Driver::is_quiet),
+            Phase::Closing => drivers.all(|driver| driver.client.state().is_final()),
+            Phase::RunningOut => false,
         }
     }
 
@@ -278,10 +280,17 @@ impl World {
             Phase::Settling => {
                 self.faults.stop();
                 self.with_broker(|broker, _| broker.heal());
+                for client in 0..self.drivers.len() {
+                    self.close_early(client);
+                }
             }
             Phase::Probing => self.probe(false),
             Phase::ProbingAgain => self.probe(true),
-            Phase::Closing => self.close_clients(),
+            Phase::Closing => {
+                for client in 0..self.drivers.len() {
+                    self.close_client(client, CLOSE_US);
+                }
+            }
         }
         self.phase_until_us = self.queue.now_us() + PHASE_US_MAX;
     }
@@ -317,6 +326,7 @@ impl World {
                 .map(|driver| *driver.client.stats())
                 .collect(),
             coverage: self.faults.coverage().clone(),
+            fates: self.oracle.fates(),
             trace: self.trace.lines(),
         }
     }
