@@ -19,6 +19,9 @@ use ringmain_wire::{
 /// Cases of each property.
 const CASES: u32 = 300;
 
+/// Cases of batches of hundreds of messages.
+const CASES_MANY: u32 = 250;
+
 /// Payload lengths around the places where the hash goes from one way of working to the next. A message's header
 /// and user headers are hashed with it, so lengths that make the sum an edge are here too.
 const EDGES: [usize; 18] = [
@@ -65,6 +68,24 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
             user_headers,
         };
         records.into_iter().map(record).collect()
+    })
+}
+
+/// 1 to 400 short records in the order of their times: the batch's checksum is made in several steps.
+fn many() -> impl Strategy<Value = Vec<Record>> {
+    vec((any::<u128>(), 0..1000u32, 0..40usize), 1..=400).prop_map(|records| {
+        let mut timestamp_us = 1_700_000_000_000_000;
+        let mut record = |(id, delta, length): (u128, u32, usize)| {
+            timestamp_us += u64::from(delta);
+            Record {
+                id,
+                timestamp_us,
+                payload: id.to_le_bytes().into_iter().cycle().take(length).collect(),
+                user_headers: Pairs::new(),
+                user_headers_bytes: Vec::new(),
+            }
+        };
+        records.into_iter().map(&mut record).collect()
     })
 }
 
@@ -163,7 +184,7 @@ fn our_body(
 /// The pieces of a gathered body, put together.
 fn gathered(target: &Target, records: &[Record]) -> Result<Vec<u8>, AppendError> {
     let mut gather =
-        GatherBatch::new(vec![0xEE; 16 << 10], &target.ours()).expect("room for a message");
+        GatherBatch::new(vec![0xEE; 32 << 10], &target.ours()).expect("room for a message");
     for record in records {
         gather.append(&record.parts())?;
     }
@@ -274,6 +295,20 @@ proptest! {
         for bit in bits {
             check_bit_counts(&mut body, batch_at, bit.index(bits_count))?;
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(CASES_MANY))]
+
+    #[test]
+    fn batches_of_many_messages_are_written_and_read_alike(target in target(), records in many()) {
+        let theirs = their_body(&target, &records);
+        let ours = our_body(&target, &records, theirs.len()).map_err(refused)?;
+        prop_assert!(ours == theirs, "{} messages", records.len());
+        prop_assert!(gathered(&target, &records).map_err(refused)? == theirs);
+        check_their_view(&target, &records, &ours)?;
+        check_our_view(&target, &records, &theirs)?;
     }
 }
 
