@@ -16,9 +16,6 @@ pub(crate) struct Batch {
     /// Its place in the log is in order only below this offset: the lowest of the later batches of the lane that were
     /// confirmed first, 0 when one of them has no known offset. `None` when there is none.
     pub(crate) below_offset: Option<u64>,
-    /// Its place in the log is in order only above this offset: the highest of the earlier batches of the lane whose
-    /// order was in doubt when they were confirmed, the maximum when one of them has no known offset.
-    pub(crate) above_offset: Option<u64>,
     /// Neighbours in the lane's queue, while `Queued`.
     previous: Option<BatchKey>,
     next: Option<BatchKey>,
@@ -31,7 +28,6 @@ pub(crate) const FREE: Batch = Batch {
     records: 0,
     request: Request::new(Micros::ZERO),
     below_offset: None,
-    above_offset: None,
     previous: None,
     next: None,
 };
@@ -65,11 +61,11 @@ impl Batches {
 }
 
 impl Batch {
-    /// Whether a confirmation at `offset`, if that is known, proves that the lane's order holds.
+    /// Whether a confirmation at `offset`, if that is known, proves that no later batch that was confirmed before this
+    /// one was stored before it.
     pub(crate) fn is_in_order(&self, offset: Option<u64>) -> bool {
         let is_below = |bound| offset.is_some_and(|offset| offset < bound);
-        let is_above = |bound| offset.is_some_and(|offset| offset > bound);
-        self.below_offset.is_none_or(is_below) && self.above_offset.is_none_or(is_above)
+        self.below_offset.is_none_or(is_below)
     }
 }
 

@@ -13,6 +13,7 @@ use alloc::collections::VecDeque;
 use crate::batch::{Batches, Queue};
 use crate::config::LaneConfig;
 use crate::limits::WINDOW_REQUESTS_MAX;
+use crate::order::Doubts;
 use crate::outcome::Receipt;
 use crate::stage::{Stage, StageEvent};
 use crate::table::Table;
@@ -122,6 +123,8 @@ pub(crate) struct Lane {
     pub(crate) retry: u8,
     /// Refusals since the last confirmation.
     pub(crate) refusals_in_row: u32,
+    /// Confirmed batches whose order is not settled.
+    pub(crate) doubts: Doubts,
     /// What a waiting batch was last held back by, so that each wait is counted once.
     pub(crate) held_by: Option<HeldBy>,
 }
@@ -138,6 +141,7 @@ impl Lane {
             awaiting: 0,
             retry: 0,
             refusals_in_row: 0,
+            doubts: Doubts::NONE,
             held_by: None,
         }
     }

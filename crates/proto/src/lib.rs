@@ -142,6 +142,7 @@ mod lane;
 pub mod limits;
 mod mutation;
 mod numbers;
+mod order;
 mod outcome;
 mod pending;
 mod reply;

@@ -17,10 +17,10 @@ pub struct Stats {
     pub refusals_not_admitted: u64,
     /// Refusals with code 57.
     pub refusals_unknown_outcome: u64,
-    /// Confirmed batches whose place in their lane's order is not proved: confirmed after a later one, or before one
-    /// that may have been stored first, unless offsets show that the order held. An upper bound of what was really
-    /// overtaken, as a lost reply can look the same; no reordering of confirmed batches goes uncounted. Always 0 in a
-    /// `Strict` lane. Batches that end `Unknown` are not counted; they may be stored anywhere.
+    /// Confirmed batches that a later confirmed batch of their lane may have overtaken: it was confirmed first, or it
+    /// may have been stored first, and offsets do not show that the order held. An upper bound of what was really
+    /// overtaken, as a lost reply can look the same. Always 0 in a `Strict` lane. Batches that end `Unknown` are not
+    /// counted; they may be stored anywhere.
     pub overtaken: u64,
     /// Times a batch had to wait because its lane's window was full (law W2).
     pub window_waits: u64,

@@ -347,6 +347,34 @@ fn what_was_stored_late_but_confirmed_first_is_counted_unless_offsets_prove_the_
 }
 
 #[test]
+fn every_batch_that_one_confirmed_last_may_have_overtaken_is_counted_once() {
+    // All are dropped but the last, which is stored; its reply is lost. Then the connection goes, and all go again.
+    let mut world = world_with_in_flight(5);
+    world.disconnect();
+    world.log_in();
+    world.send_all();
+    for request in 1..=4 {
+        let base_offset = 10 + request;
+        world.answer(
+            request,
+            Verdict::Confirmed {
+                partition_id: 0,
+                base_offset,
+            },
+        );
+        assert_eq!(
+            world.client.stats().overtaken,
+            0,
+            "so far they are in order"
+        );
+    }
+    world.answer(5, Verdict::Success);
+    assert_eq!(world.client.stats().overtaken, 4);
+    world.give_and_confirm(0, 0);
+    assert_eq!(world.client.stats().overtaken, 4);
+}
+
+#[test]
 fn a_refusal_in_a_strict_lane_overtakes_nothing() {
     let mut world = World::active(config(), strict());
     world.give(0, 0);

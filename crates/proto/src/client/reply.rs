@@ -129,27 +129,29 @@ impl Client {
         self.decide_batch(now, key, receipt);
     }
 
-    /// Counts a confirmed batch unless the lane's order is proved to hold, and notes on the others of the window what
-    /// they will have to be compared with: on the earlier ones always, on the later ones when this one's order is in
-    /// doubt.
+    /// Counts what the confirmation of a batch shows to be out of order, or cannot show to be in order.
     fn count_overtaking(&mut self, key: BatchKey, offset: Option<u64>) {
         let batch = &self.batches[key];
-        self.stats.overtaken += u64::from(!batch.is_in_order(offset));
+        let lane = &mut self.lanes[batch.lane];
+        let (number, is_in_order) = (batch.request.number, batch.is_in_order(offset));
         let is_in_doubt = batch.request.is_order_in_doubt(offset.is_some());
-        let number = batch.request.number;
-        let lane = batch.lane;
-        for &other in self.lanes[lane].window.keys() {
+        let (mut oldest, mut newest) = (number, number);
+        for &other in lane.window.keys() {
             let other = &mut self.batches[other];
+            oldest = oldest.min(other.request.number);
+            newest = newest.max(other.request.number);
             if other.request.number < number {
                 let offset = offset.unwrap_or(0);
                 let bound = other.below_offset.get_or_insert(offset);
                 *bound = offset.min(*bound);
-            } else if other.request.number > number && is_in_doubt {
-                let offset = offset.unwrap_or(u64::MAX);
-                let bound = other.above_offset.get_or_insert(offset);
-                *bound = offset.max(*bound);
             }
         }
+        lane.doubts.expire(oldest);
+        let overtaken_before = lane.doubts.settle(number, offset);
+        if is_in_order && is_in_doubt && newest > number {
+            lane.doubts.add(number, offset, newest);
+        }
+        self.stats.overtaken += u64::from(!is_in_order) + u64::from(overtaken_before);
     }
 
     /// Law W7: the lane drains, pauses and goes on with this request, in its order.
