@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
+use ringmain_proto::Stats;
 use ringmain_sim::{Coverage, Draws, Fault, Options, Summary, run_seed};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -36,6 +37,27 @@ struct Args {
     keep_going: bool,
 }
 
+/// A counter of a client, by name.
+type Counter = (&'static str, fn(&Stats) -> u64);
+
+/// What the clients went through, beside the faults: a path that no run takes is not tested.
+const COUNTERS: [Counter; 14] = [
+    ("batches resent", |stats| stats.batches_resent),
+    ("silences", |stats| stats.silences),
+    ("overtaken", |stats| stats.overtaken),
+    ("span waits (W1)", |stats| stats.span_waits),
+    ("late replies", |stats| stats.replies_late),
+    ("foreign replies", |stats| stats.replies_foreign),
+    ("logins", |stats| stats.logins),
+    ("coverage losses", |stats| stats.coverage_losses),
+    ("evictions", |stats| stats.evictions),
+    ("disconnects", |stats| stats.disconnects),
+    ("session timeouts", |stats| stats.session_timeouts),
+    ("heartbeats", |stats| stats.pings_sent),
+    ("heartbeat timeouts", |stats| stats.heartbeat_timeouts),
+    ("write stalls", |stats| stats.write_stalls),
+];
+
 /// What all runs came to.
 #[derive(Default)]
 struct Totals {
@@ -47,6 +69,7 @@ struct Totals {
     swallowed_after_give_up: u64,
     coverage: Coverage,
     runs_with: Vec<u64>,
+    counters: [u64; COUNTERS.len()],
     failures: Vec<(u64, String)>,
 }
 
@@ -124,6 +147,9 @@ impl Totals {
         for &fault in Fault::ALL {
             self.runs_with[fault as usize] += u64::from(summary.coverage.fired(fault) > 0);
         }
+        for (total, (_, counter)) in self.counters.iter_mut().zip(COUNTERS) {
+            *total += summary.stats.iter().map(counter).sum::<u64>();
+        }
         if let Some(violation) = &summary.violation {
             self.failures.push((seed, violation.to_string()));
         }
@@ -139,6 +165,9 @@ fn report(totals: &Totals, seconds: f64) {
             totals.coverage.fired(fault),
             totals.runs_with[fault as usize]
         );
+    }
+    for (total, (name, _)) in totals.counters.iter().zip(COUNTERS) {
+        println!("{name:<22} {total:>9}");
     }
     let Totals {
         runs,

@@ -45,10 +45,11 @@ pub(crate) enum Output {
     Reset { conn: usize },
     /// Call [`Broker::timer`] after so long.
     Timer { delay_us: u64, timer: Timer },
-    /// A batch was appended to a log.
+    /// A batch was appended to a log, which is that of this topic and partition.
     Stored {
         batch: u32,
         log: LogId,
+        home: (u32, u32),
         base_offset: u64,
     },
     /// A batch below the window was answered with success. Harmless only when it is stored already, or given up.

@@ -5,7 +5,7 @@
 //! Invariant: a commit is emitted before it is answered, and answered at most once for each copy admitted.
 
 use super::partition::{Admission, Commit, Origin, Pending};
-use super::{Broker, Env, Life, LogId, Output, Timer};
+use super::{Broker, Env, Life, Log, LogId, Output, Timer};
 use crate::codec::{self, SendView};
 use crate::faults::Fault;
 use ringmain_wire::header::RawRequestHeader;
@@ -163,11 +163,18 @@ impl Broker {
         let Some(origin) = pending.origin else { return };
         let batch = pending.batch;
         match commit {
-            Commit::Appended { base_offset, .. } => self.out.push(Output::Stored {
-                batch,
-                log,
-                base_offset,
-            }),
+            Commit::Appended { base_offset, .. } => {
+                let Log {
+                    topic, partition, ..
+                } = self.logs[log.0 as usize];
+                let home = (topic, partition);
+                self.out.push(Output::Stored {
+                    batch,
+                    log,
+                    home,
+                    base_offset,
+                });
+            }
             Commit::BelowWindow { .. } => self.out.push(Output::BelowWindow { batch, log }),
             Commit::Duplicate { .. } => {}
         }

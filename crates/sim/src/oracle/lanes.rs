@@ -33,10 +33,17 @@ impl Oracle {
     pub(crate) fn sent(&mut self, conn: usize, batch: u32, request: u64) {
         let record = &mut self.batches[batch as usize];
         let (client, lane, before) = (record.client, record.lane, record.request);
-        let answered = record.receipt.is_some();
+        let (answered, given_up) = (record.receipt.is_some(), record.given_up);
         record.request.get_or_insert(request);
         let resumed = record.sent_on == Some(conn);
         record.sent_on = Some(conn);
+        if given_up {
+            self.blame(Kind::SentUncovered, || {
+                format!(
+                    "batch {batch}, request {request}, may be stored, and the server forgot that"
+                )
+            });
+        }
         if answered {
             self.law(|| format!("batch {batch} was answered and is sent again"));
         }

@@ -13,6 +13,8 @@
 //! * Order: a confirmed batch of a lane is stored after a later one only if the server refused or dropped a copy of
 //!   it. Those that are, are at most as many as the client counted, and none in strict order.
 //! * Memory: a batch's memory is not given back while a write of it is in flight, and bytes arrive as submitted.
+//! * Lost coverage: after a login from which the client can tell that the server forgot it, nothing that may have been
+//!   admitted before is sent again, unless its policy says so.
 //! * Reasons: `Unknown` needs a deadline that is over, a loss that the client can have noticed, or a refusal with a
 //!   copy unaccounted for; `NotSent` and `Rejected` need theirs. A run without faults stores everything with offsets.
 //! * Time: nothing is answered late: when a deadline is over, only a write in flight may hold the answer back. Once
@@ -23,7 +25,6 @@
 //!
 //! # What it does not check
 //!
-//! * That `Report` never sends again after a loss that the client noticed, beyond duplicates within one log.
 //! * That a refusal drains a window before the refused are sent again (W7), except by the order that results.
 //! * That pauses between retries grow, and that jitter is even.
 //! * That `StoredOffsetUnknown` is given only for want of an offset.
@@ -36,6 +37,7 @@ mod violation;
 pub use violation::{Kind, Violation};
 
 use crate::broker::{LogEntry, LogId};
+use crate::draws::ClientDraws;
 use calls::CallRecord;
 use lanes::Lane;
 use ringmain_proto::{Account, NotSent, Receipt};
@@ -81,6 +83,8 @@ struct BatchRecord {
     probe: bool,
     /// Submitted before the last loss that its client can have noticed.
     unsettled: bool,
+    /// It may have been admitted before a loss that its client noticed, and the client is not to send such again.
+    given_up: bool,
 }
 
 /// What is known about a client.
@@ -104,6 +108,12 @@ struct ClientRecord {
     exhausted: bool,
     /// Its session was forgotten and it has no new one.
     forgotten: bool,
+    /// It sends again what may have been admitted before a loss.
+    resends_uncovered: bool,
+    /// The epoch of its last login, 0 before the first.
+    epoch: u64,
+    /// It was told that the server knows no session of it, since the last login.
+    told_forgotten: bool,
 }
 
 /// Judges a run.
@@ -132,23 +142,19 @@ impl Oracle {
     }
 
     /// Registers a client; clients are numbered in this order.
-    pub(crate) fn add_client(
-        &mut self,
-        identity: u128,
-        strict: bool,
-        window: u8,
-        lanes: &[(u32, u32)],
-    ) {
-        let lanes = lanes
-            .iter()
-            .map(|&partition| Lane::new(partition))
-            .collect();
-        let window = if strict { 1 } else { usize::from(window) };
+    pub(crate) fn add_client(&mut self, identity: u128, draws: &ClientDraws) {
+        let lanes = draws.lanes.iter().map(|&partition| Lane::new(partition));
+        let window = if draws.strict {
+            1
+        } else {
+            usize::from(draws.window_requests_max)
+        };
         self.clients.push(ClientRecord {
             identity,
-            strict,
             window,
-            lanes,
+            strict: draws.strict,
+            resends_uncovered: draws.resends_uncovered,
+            lanes: lanes.collect(),
             ..ClientRecord::default()
         });
     }
@@ -207,6 +213,7 @@ impl Oracle {
             uncovered: Vec::new(),
             probe,
             unsettled,
+            given_up: false,
         });
         batch
     }
@@ -404,6 +411,26 @@ impl Oracle {
         }
     }
 
+    /// A client was told that the server knows no session of it.
+    pub(crate) fn told_forgotten(&mut self, client: usize) {
+        self.clients[client].told_forgotten = true;
+    }
+
+    /// A client was told its new epoch.
+    pub(crate) fn logged_in(&mut self, client: usize, epoch: u64) {
+        let record = &mut self.clients[client];
+        let before = std::mem::replace(&mut record.epoch, epoch);
+        let told = std::mem::take(&mut record.told_forgotten);
+        let noticed = before != 0 && (epoch <= before || told);
+        if !noticed || record.resends_uncovered {
+            return;
+        }
+        for &batch in &record.open {
+            let batch = &mut self.batches[batch as usize];
+            batch.given_up = batch.request.is_some() && !batch.passed_over;
+        }
+    }
+
     /// The server forgot the duplicate window of a client on the partition of a log.
     pub(crate) fn window_forgotten(&mut self, identity: u128, log: LogId) {
         for record in &mut self.batches {
@@ -414,12 +441,13 @@ impl Oracle {
     }
 
     /// The server stored a batch.
-    pub(crate) fn stored(&mut self, batch: u32, log: LogId, base_offset: u64) {
+    pub(crate) fn stored(&mut self, batch: u32, log: LogId, home: (u32, u32), base_offset: u64) {
         let Some(record) = self.batches.get_mut(batch as usize) else {
             return self.blame(Kind::Corrupt, || {
                 format!("the log holds batch {batch}, which nobody sent")
             });
         };
+        let meant = self.clients[record.client].lanes[record.lane].partition;
         let again = record
             .placements
             .iter()
@@ -430,6 +458,11 @@ impl Oracle {
             let placements = record.placements.clone();
             self.blame(Kind::StoredTwice, || {
                 format!("batch {batch} is stored twice: {placements:?}")
+            });
+        }
+        if home != meant {
+            self.blame(Kind::Corrupt, || {
+                format!("batch {batch} for {meant:?} is stored in {home:?}")
             });
         }
         self.judge_absence(batch);

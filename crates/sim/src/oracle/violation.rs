@@ -15,6 +15,8 @@ pub enum Kind {
     StoredAfterAll,
     /// Stored more than once in one log while coverage held.
     StoredTwice,
+    /// Sent again after a loss of coverage that the client noticed, against its policy.
+    SentUncovered,
     /// Answered with success by the duplicate window, and never stored, while the client counts on it.
     Swallowed,
     /// Memory was given back while a write of it was in flight.

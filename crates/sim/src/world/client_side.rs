@@ -11,8 +11,9 @@ use crate::memory::Write;
 use crate::network::Towards;
 use crate::oracle::Kind;
 use ringmain_proto::{
-    BatchKey, ConnectionAction, DriverError, Outcome, Receipt, Reply, ReplyMatch, Transmit,
+    BatchKey, ConnectionAction, DriverError, Outcome, Receipt, Reply, ReplyMatch, Transmit, Verdict,
 };
+use ringmain_wire::EvictionReason;
 use ringmain_wire::frame::{FrameDecoder, Inbound};
 
 /// Inputs that one drain may need before it counts as going in circles.
@@ -177,6 +178,9 @@ impl World {
                 let reason = eviction.reason();
                 self.trace
                     .note(now_us, || format!("client {client} <- eviction: {reason}"));
+                if reason == EvictionReason::NoSession {
+                    self.oracle.told_forgotten(client);
+                }
                 self.drivers[client].client.handle_eviction(clock, reason);
             }
             Inbound::Foreign { command, .. } => {
@@ -194,6 +198,9 @@ impl World {
             .note(now_us, || format!("client {client} <- {reply:?}"));
         let driver = &mut self.drivers[client];
         let matched = driver.client.handle_reply(driver.clock(now_us), reply);
+        if let (ReplyMatch::Login, Verdict::LoggedIn { session }) = (matched, reply.verdict) {
+            self.oracle.logged_in(client, session);
+        }
         if let ReplyMatch::Call {
             key,
             answered: true,

@@ -114,12 +114,7 @@ impl World {
         let mut drivers = Vec::new();
         for (index, client) in draws.clients.iter().enumerate() {
             let driver = Driver::new(draws.seed, index, client.clone(), options.tune);
-            oracle.add_client(
-                driver.client.client(),
-                client.strict,
-                client.window_requests_max,
-                &client.lanes,
-            );
+            oracle.add_client(driver.client.client(), client);
             drivers.push(driver);
         }
         let mut world = Self {
@@ -301,6 +296,11 @@ impl World {
             return self.oracle.blame(Kind::NotLive, || {
                 format!("nothing happens any more in {phase:?}")
             });
+        }
+        if self.faultless && self.faults.coverage().fired(Fault::EvictedStale) > 0 {
+            let why =
+                || "a client without heartbeats, and nothing kept it from sending them".to_owned();
+            self.oracle.blame(Kind::NoReason, why);
         }
         let overtaken: Vec<u64> = self
             .drivers

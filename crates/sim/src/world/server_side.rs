@@ -76,8 +76,9 @@ impl World {
             Output::Stored {
                 batch,
                 log,
+                home,
                 base_offset,
-            } => self.oracle.stored(batch, log, base_offset),
+            } => self.oracle.stored(batch, log, home, base_offset),
             Output::BelowWindow { batch, log } => self.oracle.below_window(batch, log),
             Output::NotTaken { batch } => self.oracle.not_taken(batch),
             Output::Refused { batch } => self.oracle.refused(batch),
