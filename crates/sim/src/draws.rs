@@ -86,6 +86,8 @@ pub struct NetworkDraws {
     pub latency_us: (u64, u64),
     /// Longest time a write takes to reach the kernel, in microseconds.
     pub write_us_max: u64,
+    /// Longest time for which the kernel reads memory after it sent it, in microseconds; 0 for a kernel that copies.
+    pub hold_us_max: u64,
     /// Frames a single write may hold.
     pub frames_max: u32,
 }
@@ -128,6 +130,10 @@ impl Draws {
             work_us,
             faults,
         };
+        // A kernel that holds memory for longer than a client waits for progress would end every connection.
+        let stalls = draws.clients.iter().map(|client| client.write_stall_us);
+        let hold_us_max = stalls.min().unwrap_or(0) / 2;
+        draws.network.hold_us_max = draws.network.hold_us_max.min(hold_us_max);
         if draws.faults.is_empty() && rng.chance(500_000) {
             for client in &mut draws.clients {
                 client.become_patient();
@@ -170,6 +176,7 @@ impl NetworkDraws {
         Self {
             latency_us: spread(rng, 10, 50_000),
             write_us_max: rng.scaled(1, 5_000),
+            hold_us_max: *rng.pick(&[0, 0, 1_000, 200_000, 2_000_000]),
             frames_max: rng.scaled(1, 32) as u32,
         }
     }

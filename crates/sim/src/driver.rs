@@ -10,8 +10,8 @@ use crate::memory::{Body, FrameOut, Slots, Write};
 use crate::rng::{Rng, Stream};
 use ringmain_proto::limits::REQUEST_LAST;
 use ringmain_proto::{
-    BatchKey, CallKey, Client, Config, LaneConfig, LaneKey, Micros, OnLostCoverage, Ordering,
-    Transmit,
+    BatchKey, CallKey, Client, Config, Frame, LaneConfig, LaneKey, Micros, OnLostCoverage,
+    Ordering, Transmit,
 };
 use ringmain_wire::frame::FrameDecoder;
 use ringmain_wire::header::RequestHeader;
@@ -50,6 +50,8 @@ pub(crate) struct Driver {
     pub(crate) socket: Socket,
     pub(crate) attempts: u64,
     pub(crate) write: Option<Write>,
+    /// Frames that were sent whole, and whose memory the kernel still reads.
+    pub(crate) held: Vec<Frame>,
     pub(crate) decoder: FrameDecoder,
     /// How far the client's clock is ahead of virtual time.
     pub(crate) ahead_us: u64,
@@ -100,6 +102,7 @@ impl Driver {
             socket: Socket::Idle,
             attempts: 0,
             write: None,
+            held: Vec::new(),
             decoder: FrameDecoder::new(),
             ahead_us: 0,
             paused_us: 0,
@@ -123,18 +126,32 @@ impl Driver {
         at.0.saturating_sub(self.ahead_us)
     }
 
-    /// Whether a write in flight reads the memory of this batch.
-    pub(crate) fn is_writing(&self, key: BatchKey) -> bool {
-        self.write.as_ref().is_some_and(|write| write.holds(key))
+    /// The batches whose memory the kernel may read.
+    fn being_read(&self) -> impl Iterator<Item = BatchKey> {
+        let writing = self.write.iter().flat_map(Write::frames);
+        let frames = writing.chain(self.held.iter().copied());
+        frames.filter_map(|frame| match frame {
+            Frame::Batch(key) => Some(key),
+            _ => None,
+        })
     }
 
-    /// Batches, by key, whose memory the write in flight reads.
-    pub(crate) fn is_writing_batch(&self, batch: u32) -> bool {
-        self.write.as_ref().is_some_and(|write| {
-            write
-                .batches()
-                .any(|key| self.slots.batch(key) == Some(batch))
-        })
+    /// Whether the kernel may read the memory of this key.
+    pub(crate) fn is_read(&self, key: BatchKey) -> bool {
+        self.being_read().any(|read| read == key)
+    }
+
+    /// Whether the kernel may read the memory of this batch.
+    pub(crate) fn is_batch_read(&self, batch: u32) -> bool {
+        self.being_read()
+            .any(|key| self.slots.batch(key) == Some(batch))
+    }
+
+    /// The kernel is done with the memory of a frame.
+    pub(crate) fn release(&mut self, frame: Frame) {
+        let position = self.held.iter().position(|held| *held == frame);
+        self.held
+            .swap_remove(position.expect("a frame is held until it is released"));
     }
 
     /// A free call key.

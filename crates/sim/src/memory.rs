@@ -134,17 +134,9 @@ impl Write {
             - self.taken
     }
 
-    /// Whether it holds a frame of a batch.
-    pub(crate) fn holds(&self, key: BatchKey) -> bool {
-        self.batches().any(|held| held == key)
-    }
-
-    /// The batches whose frames it holds.
-    pub(crate) fn batches(&self) -> impl Iterator<Item = BatchKey> {
-        self.frames.iter().filter_map(|frame| match frame.frame {
-            Frame::Batch(key) => Some(key),
-            _ => None,
-        })
+    /// The frames it holds.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = Frame> {
+        self.frames.iter().map(|frame| frame.frame)
     }
 
     /// The next `count` bytes as they are in memory now, without taking them.

@@ -102,6 +102,11 @@ impl Network {
         self.rng.between(1, self.draws.write_us_max)
     }
 
+    /// A draw of the time for which the kernel goes on reading memory that it sent.
+    pub(crate) const fn hold_us(&mut self) -> u64 {
+        self.rng.scaled(0, self.draws.hold_us_max)
+    }
+
     /// The longest run of bytes that one write call takes of `total`.
     pub(crate) fn write_progress(&mut self, faults: &mut Faults, total: usize) -> usize {
         if faults.fires(Fault::WriteShort, None) {
@@ -253,6 +258,7 @@ mod tests {
         let draws = NetworkDraws {
             latency_us: (10, 500),
             write_us_max: 1,
+            hold_us_max: 0,
             frames_max: 4,
         };
         let plan = FaultPlan::none().with(Fault::BytesCut, 700_000);

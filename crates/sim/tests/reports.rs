@@ -25,6 +25,7 @@ fn calm() -> Draws {
     let network = NetworkDraws {
         latency_us: (100, 300),
         write_us_max: 10,
+        hold_us_max: 0,
         frames_max: 32,
     };
     let client = ClientDraws {

@@ -309,8 +309,12 @@ impl Oracle {
             Receipt::Stored { .. } | Receipt::StoredOffsetUnknown => true,
             Receipt::Rejected { .. } => record.refused,
             Receipt::NotSent {
-                reason: NotSent::Deadline | NotSent::Refused,
+                reason: NotSent::Deadline,
             } => overdue,
+            // A refusal may arrive while a write holds back the answer that something else decided.
+            Receipt::NotSent {
+                reason: NotSent::Refused,
+            } => record.passed_over && (overdue || client.purged || client.failed),
             Receipt::NotSent {
                 reason: NotSent::Purged,
             } => client.purged,

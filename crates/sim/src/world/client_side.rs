@@ -11,7 +11,8 @@ use crate::memory::Write;
 use crate::network::Towards;
 use crate::oracle::Kind;
 use ringmain_proto::{
-    BatchKey, ConnectionAction, DriverError, Outcome, Receipt, Reply, ReplyMatch, Transmit, Verdict,
+    BatchKey, ConnectionAction, DriverError, Frame, Outcome, Receipt, Reply, ReplyMatch, Transmit,
+    Verdict,
 };
 use ringmain_wire::EvictionReason;
 use ringmain_wire::frame::{FrameDecoder, Inbound};
@@ -109,7 +110,8 @@ impl World {
 
     /// The connection ends; the kernel may take a while to let go of a write.
     fn end_socket(&mut self, client: usize, conn: Option<usize>) {
-        let writing = self.drivers[client].write.is_some();
+        let driver = &self.drivers[client];
+        let writing = driver.write.is_some() || !driver.held.is_empty();
         self.drivers[client].socket = Socket::Ending { conn };
         let delay_us = if writing {
             self.network.write_us() * 4
@@ -127,6 +129,7 @@ impl World {
         let driver = &mut self.drivers[client];
         driver.socket = Socket::Idle;
         driver.write = None;
+        driver.held.clear();
         let told = driver.client.handle_disconnected(driver.clock(now_us));
         self.told(client, told);
         self.drain(client);
@@ -249,7 +252,7 @@ impl World {
         self.oracle.check_account(client, driver.client.account());
         let clock = driver.clock(self.queue.now_us());
         self.oracle
-            .check_overdue(client, clock.0, |batch| driver.is_writing_batch(batch));
+            .check_overdue(client, clock.0, |batch| driver.is_batch_read(batch));
         self.show_end(client);
     }
 
@@ -451,16 +454,50 @@ impl World {
         if done {
             driver.write = None;
         }
+        driver.held.extend(&finished);
         for frame in finished {
-            self.trace
-                .note(now_us, || format!("client {client}: written {frame:?}"));
-            let told = self.drivers[client].client.handle_written(clock, frame);
-            self.told(client, told);
+            match self.network.hold_us() {
+                0 => self.release(client, frame),
+                hold_us => {
+                    let released = Event::Released {
+                        client,
+                        conn,
+                        frame,
+                    };
+                    self.queue.push_after(hold_us, released);
+                }
+            }
         }
         self.send_to_server(conn, bytes);
         if !done {
             self.schedule_write(client, conn);
         }
+    }
+
+    pub(super) fn released(&mut self, client: usize, conn: usize, frame: Frame) {
+        let released = Event::Released {
+            client,
+            conn,
+            frame,
+        };
+        if self.scheduled(client, released).is_none() {
+            return;
+        }
+        // What a dead connection still held is released with it.
+        if self.drivers[client].socket == (Socket::Up { conn }) {
+            self.release(client, frame);
+            self.drain(client);
+        }
+    }
+
+    fn release(&mut self, client: usize, frame: Frame) {
+        let now_us = self.now_us();
+        self.trace
+            .note(now_us, || format!("client {client}: written {frame:?}"));
+        let driver = &mut self.drivers[client];
+        driver.release(frame);
+        let told = driver.client.handle_written(driver.clock(now_us), frame);
+        self.told(client, told);
     }
 
     fn send_to_server(&mut self, conn: usize, bytes: Vec<u8>) {
@@ -509,7 +546,7 @@ impl World {
     fn batch_resolved(&mut self, client: usize, key: BatchKey, receipt: Receipt) {
         let driver = &mut self.drivers[client];
         let clock = driver.clock(self.queue.now_us());
-        let writing = driver.is_writing(key);
+        let writing = driver.is_read(key);
         let batch = driver.slots.release(key);
         self.trace.note(self.queue.now_us(), || {
             format!("client {client}: batch {batch:?} {key:?} {receipt:?}")

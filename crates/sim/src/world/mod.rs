@@ -25,6 +25,7 @@ use crate::queue::EventQueue;
 use crate::rng::{Rng, Stream};
 use crate::trace::Trace;
 use crate::{Options, Summary};
+use ringmain_proto::Frame;
 
 /// Virtual time that a phase without faults may take.
 const PHASE_US_MAX: u64 = 600_000_000;
@@ -53,6 +54,12 @@ enum Event {
     },
     /// The kernel took bytes of a write.
     Written { client: usize, conn: usize },
+    /// The kernel is done with the memory of a frame.
+    Released {
+        client: usize,
+        conn: usize,
+        frame: Frame,
+    },
     /// Bytes may have arrived at the client.
     ClientBytes { conn: usize },
     /// The client notices the end of a connection.
@@ -211,6 +218,11 @@ impl World {
                 accepted,
             } => self.connected(client, attempt, accepted),
             Event::Written { client, conn } => self.written(client, conn),
+            Event::Released {
+                client,
+                conn,
+                frame,
+            } => self.released(client, conn, frame),
             Event::ClientBytes { conn } => self.client_bytes(conn),
             Event::ClientHangup { conn } => self.client_hangup(conn),
             Event::Torn { client } => self.torn(client),
