@@ -174,15 +174,11 @@ fn apply(world: &mut World, step: &Step) {
             lane,
             records,
             deadline_us,
-        } => {
-            free_key(world, lane, records, world.now.after(deadline_us));
-        }
+        } => free_key(world, lane, records, world.now.after(deadline_us)),
         Step::Call {
             metadata,
             deadline_us,
-        } => {
-            call(world, metadata, world.now.after(deadline_us));
-        }
+        } => call(world, metadata, world.now.after(deadline_us)),
         Step::Transmit(count) if world.connected => {
             for _ in 0..count {
                 world.transmit();
