@@ -31,14 +31,22 @@ use xxhash_rust::{xxh3, xxh32};
 mod long {
     use core::hash::Hasher;
     use twox_hash::XxHash3_64;
+    use twox_hash::xxhash3_64::{DEFAULT_SECRET_LENGTH, RawHasher, SecretBuffer};
 
     #[inline]
     pub(super) fn checksum(bytes: &[u8]) -> u64 {
         XxHash3_64::oneshot(bytes)
     }
 
-    #[derive(Clone, Default)]
-    pub(super) struct State(XxHash3_64);
+    /// `XxHash3_64` itself keeps its secret on the heap; this one allocates nothing.
+    #[derive(Clone)]
+    pub(super) struct State(RawHasher<&'static [u8; DEFAULT_SECRET_LENGTH]>);
+
+    impl Default for State {
+        fn default() -> Self {
+            Self(RawHasher::new(SecretBuffer::default()))
+        }
+    }
 
     impl State {
         pub(super) fn update(&mut self, bytes: &[u8]) {
