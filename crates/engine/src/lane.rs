@@ -15,7 +15,7 @@
 
 mod open;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ringmain_proto::{LaneConfig, LaneKey, Micros};
@@ -29,6 +29,13 @@ use crate::topic::TopicName;
 
 use open::OpenBatch;
 pub(crate) use open::{Held, Incoming, Payload};
+
+/// The shard did not find the lane busy since it last had it.
+const WANTED_NOT: u8 = 0;
+/// The shard wanted the batch if its linger was over; whoever held the lane has to look.
+const WANTED_LINGERED: u8 = 1;
+/// The shard wanted the batch whatever its linger.
+const WANTED_NOW: u8 = 2;
 
 /// Where a lane is.
 pub(crate) struct LanePlace {
@@ -49,7 +56,7 @@ pub(crate) struct Lane {
     pub(crate) shard: Arc<ShardShared>,
     state: Mutex<LaneState>,
     /// The shard failed to get the lock and wants the holder to seal.
-    wanted: AtomicBool,
+    wanted: AtomicU8,
     /// Batches sealed so far, for sticky partitioning.
     seals: AtomicU32,
 }
@@ -115,7 +122,7 @@ impl Lane {
                 ids: MessageIdGenerator::new(id_base),
                 announced: false,
             }),
-            wanted: AtomicBool::new(false),
+            wanted: AtomicU8::new(WANTED_NOT),
             seals: AtomicU32::new(0),
         }
     }
@@ -189,8 +196,13 @@ impl Lane {
         ledger.accept(self.place.index);
         let open = state.open.as_ref().expect("just appended to");
         let receipt = Receipt::new(Arc::clone(open.cell()), open.count() - 1);
-        if open.is_full() || self.wanted.load(Ordering::Relaxed) {
-            self.wanted.store(false, Ordering::Relaxed);
+        let is_wanted = match self.wanted.load(Ordering::Relaxed) {
+            WANTED_NOT => false,
+            WANTED_LINGERED => open.linger_until() <= self.shard.now(),
+            _ => true,
+        };
+        if open.is_full() || is_wanted {
+            self.wanted.store(WANTED_NOT, Ordering::Relaxed);
             *wake |= self.seal(state);
         } else if !state.announced {
             state.announced = true;
@@ -206,11 +218,15 @@ impl Lane {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                self.wanted.store(true, Ordering::Relaxed);
+                let wanted = match rule {
+                    SealRule::Lingered => WANTED_LINGERED,
+                    SealRule::All | SealRule::Expiring(_) => WANTED_NOW,
+                };
+                self.wanted.fetch_max(wanted, Ordering::Relaxed);
                 return Sealing::Busy;
             }
         };
-        self.wanted.store(false, Ordering::Relaxed);
+        self.wanted.store(WANTED_NOT, Ordering::Relaxed);
         let Some(open) = &state.open else {
             state.announced = false;
             return Sealing::Empty;
