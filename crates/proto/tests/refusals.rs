@@ -443,6 +443,29 @@ fn a_refusal_delivered_twice_does_not_answer_the_parked_first_transmission() {
 }
 
 #[test]
+fn a_lane_goes_on_when_its_last_retry_only_waits_for_answers() {
+    let mut world = world_sent_twice(true);
+    world.advance(1_000);
+    let third = world.transmit().expect("silence again");
+    assert_eq!(request_of(&third), 1);
+    let (second, third) = (world.owed[1], world.owed[2]);
+    world.deliver(third, refused(58));
+    world.give(0, 1);
+    world.advance_to_deadline();
+    assert_eq!(
+        world.transmit(),
+        None,
+        "the retry waits until the refused transmission is written, and the new batch behind it"
+    );
+    world.deliver(second, refused(20));
+    assert_eq!(
+        requests_of(&world.send_all()),
+        [2],
+        "refused for good, the request is not sent again: nothing is left to wait behind"
+    );
+}
+
+#[test]
 fn a_late_copy_of_a_refusal_does_not_answer_the_next_transmission() {
     for server_echoes in [true, false] {
         let mut world = world_with_in_flight(0);

@@ -180,6 +180,8 @@ impl Client {
         let (lane, deadline) = (self.batches[key].lane, self.batches[key].request.deadline);
         self.lanes[lane].step(&mut self.batches, key, StageEvent::AwaitOthers);
         self.arm_patience(now, Owner::Batch(key), deadline);
+        // It may have been the lane's last retry, and what is new need not wait behind it any more.
+        self.settle_lane(now, lane);
     }
 
     fn match_call(&mut self, now: Micros, operation: Operation, reply: &Reply) -> ReplyMatch {
