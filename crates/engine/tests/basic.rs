@@ -259,6 +259,12 @@ fn linger_waits_and_a_flush_ends_it() {
     let receipts: Vec<_> = (0..10)
         .map(|_| short.send(Record::new("y")).expect("accepted"))
         .collect();
+    let started = Instant::now();
     assert!(receipts[9].wait().is_stored(), "the linger ends by itself");
+    // The heartbeat, at ten seconds, would end it too.
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "the long linger of a batch before it does not hold it up"
+    );
     assert_eq!(engine.stats().requests, 2);
 }

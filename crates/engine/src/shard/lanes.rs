@@ -31,8 +31,9 @@ pub(super) struct LaneEntry {
     pub(super) is_pending: bool,
     /// It is in `lanes_due`.
     pub(super) is_due: bool,
-    /// It is in `lingering`, once: a later batch of the lane is found when the entry of an earlier one comes up.
-    pub(super) is_lingering: bool,
+    /// The moment under which it is in `lingering`, once: a batch that lingers longer is found when this entry comes up,
+    /// and for one that lingers less (of another producer of the topic) the entry is made anew.
+    pub(super) lingers_until: Option<Micros>,
 }
 
 impl Core {
@@ -50,7 +51,7 @@ impl Core {
             lane: Arc::clone(lane),
             is_pending: false,
             is_due: false,
-            is_lingering: false,
+            lingers_until: None,
         });
     }
 
@@ -128,10 +129,15 @@ impl Core {
             Sealing::Sealed | Sealing::Empty => self.set_pending(index, false),
             Sealing::Busy => self.lanes_busy.push(index),
             Sealing::NotDue(at) => {
-                if rule == SealRule::Lingered && !entry.is_lingering {
-                    entry.is_lingering = true;
-                    self.lingering.push(Reverse((at, index)));
+                if rule != SealRule::Lingered
+                    || entry.lingers_until.is_some_and(|known| known <= at)
+                {
+                    return;
                 }
+                if entry.lingers_until.replace(at).is_some() {
+                    self.lingering.retain(|Reverse((_, other))| *other != index);
+                }
+                self.lingering.push(Reverse((at, index)));
             }
         }
     }
@@ -140,7 +146,7 @@ impl Core {
         self.lanes[index as usize]
             .as_mut()
             .expect("only known lanes linger")
-            .is_lingering = false;
+            .lingers_until = None;
         self.look_at_lane(index);
     }
 
