@@ -49,7 +49,7 @@ const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// The packages and what each may depend on inside the workspace. Dev-dependencies are free: they do not ship.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("ringmain-wire", &[]),
     ("ringmain-proto", &["ringmain-wire"]),
     ("ringmain", &["ringmain-proto", "ringmain-wire"]),
@@ -60,6 +60,10 @@ const ARROWS: [(&str, &[&str]); 8] = [
         &["ringmain", "ringmain-broker", "ringmain-wire"],
     ),
     ("ringmain-bench-micro", &["ringmain-wire"]),
+    (
+        "ringmain-bench-peers",
+        &["ringmain", "ringmain-broker", "ringmain-wire"],
+    ),
     ("ringmain-interop", &[]),
 ];
 

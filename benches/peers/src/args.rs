@@ -1,0 +1,54 @@
+//! The command line, of the director and of the processes it starts.
+
+use clap::{Parser, Subcommand};
+
+/// ringmain, the official SDK and raw loops side by side.
+#[derive(Debug, Parser)]
+#[command(name = "ringmain-bench-peers")]
+pub(crate) struct Args {
+    /// Only this case; may be given again. Default: all of them.
+    #[arg(long = "case", value_name = "NAME")]
+    pub(crate) cases: Vec<String>,
+    /// Rounds, in each of which every peer runs once.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Seconds of each measurement, after a warm-up of a quarter of that.
+    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What a process is for, when it is not the director.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Tries configurations of the official SDK and shows what each reaches.
+    Sweep,
+    /// One broker, for one measurement.
+    #[command(hide = true)]
+    Broker {
+        /// Answer without storing.
+        #[arg(long)]
+        sink: bool,
+        /// Core to stay on.
+        #[arg(long)]
+        core: usize,
+    },
+    /// One client, for one measurement.
+    #[command(hide = true)]
+    Client {
+        /// What to do, as JSON.
+        #[arg(long)]
+        order: String,
+        /// Core to stay on.
+        #[arg(long)]
+        core: usize,
+    },
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=60.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number from 0.05 to 60".to_owned()),
+    }
+}
