@@ -188,6 +188,9 @@ impl Core {
             tracing::info!(connection = index, logins, "logged in");
             self.look_at_lanes_of(index);
         }
+        if fatal.is_some() {
+            self.look_at_lanes_of(index);
+        }
     }
 }
 

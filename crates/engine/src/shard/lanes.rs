@@ -104,7 +104,9 @@ impl Core {
                 .expect("only known lanes are due");
             entry.is_due = false;
             let (conn, key) = (entry.lane.place.conn as usize, entry.lane.place.key);
-            if self.conns[conn].client.lane_has_room(key) {
+            let client = &self.conns[conn].client;
+            // A session that can never be again answers whatever it is given.
+            if client.lane_has_room(key) || client.fatal().is_some() {
                 self.seal_lane(
                     now,
                     index,
