@@ -15,6 +15,10 @@ pub(crate) struct Args {
     /// Seconds of each measurement, after a warm-up of a quarter of that.
     #[arg(long, default_value_t = 1.0, value_parser = seconds)]
     pub(crate) seconds: f64,
+    /// Changes an option of ringmain's setup in every case, to try it; the value as JSON: `write_path="SendMsg"`,
+    /// `memory_bytes_max=16777216`, `window=32`. The table then shows another thing than the cases say.
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    pub(crate) settings: Vec<String>,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -24,6 +28,11 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Tries configurations of the official SDK and shows what each reaches.
     Sweep,
+    /// Runs one contender of every case asked for once, for a profiler: `perf record -C CORE -- .. once ringmain`.
+    Once {
+        /// The contender, as it stands in the table.
+        label: String,
+    },
     /// One broker, for one measurement.
     #[command(hide = true)]
     Broker {

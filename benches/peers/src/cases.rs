@@ -78,6 +78,7 @@ const RINGMAIN: RingmainSetup = RingmainSetup {
     window: None,
     batch_records_max: None,
     memory_bytes_max: None,
+    write_path: None,
 };
 
 /// The SDK's client as `#[tokio::main]` and a connection string make it.
@@ -135,6 +136,28 @@ pub(crate) fn chosen(names: &[String]) -> Result<Vec<Case>, Failure> {
         all.retain(|case| names.iter().any(|name| name == case.name));
     }
     Ok(all)
+}
+
+/// Changes an option of ringmain in every case, given as `OPTION=VALUE`.
+///
+/// # Errors
+/// [`Failure::Setting`] when there is no such option, or not such a value of it.
+pub(crate) fn set(cases: &mut [Case], setting: &str) -> Result<(), Failure> {
+    for contender in cases.iter_mut().flat_map(|case| &mut case.contenders) {
+        if let Peer::Ringmain(setup) = &mut contender.peer {
+            *setup = changed(setup, setting).ok_or_else(|| Failure::Setting {
+                given: setting.to_owned(),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn changed(setup: &RingmainSetup, setting: &str) -> Option<RingmainSetup> {
+    let (option, value) = setting.split_once('=')?;
+    let mut fields = serde_json::to_value(setup).ok()?;
+    fields[option] = serde_json::from_str(value).ok()?;
+    serde_json::from_value(fields).ok()
 }
 
 fn all() -> Vec<Case> {
@@ -363,6 +386,17 @@ mod tests {
         assert_eq!(chosen(&[]).expect("all"), all().len());
         let error = chosen(&["none"]).expect_err("no such case");
         assert!(error.to_string().contains("sink-64k"), "{error}");
+    }
+
+    #[test]
+    fn a_setting_changes_one_option_and_no_other_word_does() {
+        let window = changed(&RINGMAIN, "window=32").expect("an option");
+        assert_eq!((window.window, window.connections), (Some(32), 1));
+        let path = changed(&RINGMAIN, "write_path=\"SendZc\"").expect("an option");
+        assert_eq!(path.write_path, Some(RawPath::SendZc));
+        for wrong in ["window", "window=many", "windows=32", "connections=null"] {
+            assert!(changed(&RINGMAIN, wrong).is_none(), "{wrong}");
+        }
     }
 
     #[test]

@@ -27,6 +27,12 @@ pub(crate) enum Failure {
         /// The names there are.
         known: String,
     },
+    /// Not an option of ringmain's setup.
+    #[error("`{given}` is no option of ringmain's setup with a value of it in JSON")]
+    Setting {
+        /// As given.
+        given: String,
+    },
     /// A process, a pipe or a socket.
     #[error("{what}: {source}")]
     Io {

@@ -60,7 +60,13 @@ fn direct(args: &Args) -> Result<(), Failure> {
     if matches!(args.command, Some(Command::Sweep)) {
         return sweep::run(args, cores);
     }
-    let chosen = cases::chosen(&args.cases)?;
+    let mut chosen = cases::chosen(&args.cases)?;
+    for setting in &args.settings {
+        cases::set(&mut chosen, setting)?;
+    }
+    if let Some(Command::Once { label }) = &args.command {
+        return rounds::once(&chosen, label, args, cores);
+    }
     println!("{}\n\n{}", machine::facts(), table::HEAD);
     for case in chosen {
         let rounds = rounds::run(&case, args, cores)?;

@@ -67,6 +67,17 @@ pub(crate) fn run(case: &Case, args: &Args, cores: Cores) -> Result<Rounds, Fail
     Ok(rounds)
 }
 
+/// One contender of each case, once; what it reached goes to the log.
+pub(crate) fn once(cases: &[Case], label: &str, args: &Args, cores: Cores) -> Result<(), Failure> {
+    for case in cases {
+        for contender in case.contenders.iter().filter(|one| one.label == label) {
+            let outcome = measure(contender, case.sink, args.seconds, cores)?;
+            log(case.name, 0, contender, &outcome);
+        }
+    }
+    Ok(())
+}
+
 /// One measurement.
 pub(crate) fn measure(
     contender: &Contender,

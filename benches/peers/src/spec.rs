@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use ringmain::WritePath;
 use serde::{Deserialize, Serialize};
 
 /// Name of the stream and of the topic of every run.
@@ -66,6 +67,7 @@ pub(crate) enum Peer {
 
 /// Deviations from the engine's defaults.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct RingmainSetup {
     /// Connections, and so sessions.
     pub(crate) connections: u16,
@@ -75,6 +77,8 @@ pub(crate) struct RingmainSetup {
     pub(crate) batch_records_max: Option<u32>,
     /// The memory cap; `None` is the default.
     pub(crate) memory_bytes_max: Option<u64>,
+    /// How frames reach the socket; `None` leaves it to the engine's calibration.
+    pub(crate) write_path: Option<RawPath>,
 }
 
 /// The SDK's client below either mode.
@@ -138,6 +142,17 @@ pub(crate) enum RawPath {
     WritevFixed,
     /// `IORING_OP_SENDMSG_ZC` on registered buffers.
     SendZc,
+}
+
+impl RawPath {
+    /// The transport's name for it; a ring has no plain `write`.
+    pub(crate) fn on_ring(self) -> WritePath {
+        match self {
+            Self::WritevFixed => WritePath::WritevFixed,
+            Self::SendZc => WritePath::SendZc,
+            Self::SendMsg | Self::Write => WritePath::SendMsg,
+        }
+    }
 }
 
 /// What a client found.

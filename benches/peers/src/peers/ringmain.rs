@@ -28,6 +28,9 @@ pub(crate) fn run(order: &Order, setup: RingmainSetup) -> Result<Report, Failure
     if let Some(bytes) = setup.memory_bytes_max {
         engine = engine.memory_bytes_max(bytes);
     }
+    if let Some(path) = setup.write_path {
+        engine = engine.write_path(path.on_ring());
+    }
     let engine = engine.build().map_err(Failure::peer(PEER))?;
     let mut producer = engine.producer(STREAM, TOPIC);
     if let Some(window) = setup.window {

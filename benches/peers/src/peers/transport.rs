@@ -8,15 +8,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ringmain::memory::{Arena, ArenaConfig, SLOT_BYTES_MIN, SlotToken};
-use ringmain::transport::{
-    CarriedBy, ConnIndex, Event, SocketOptions, Transport, TransportConfig, WritePath,
-};
+use ringmain::transport::{CarriedBy, ConnIndex, Event, SocketOptions, Transport, TransportConfig};
 use ringmain_wire::frame::FrameDecoder;
 
 use super::frames::{self, Prebuilt};
 use super::raw::{RawLoop, count_replies};
 use crate::failure::Failure;
-use crate::spec::{Order, RawPath, RawSetup};
+use crate::spec::{Order, RawSetup};
 
 const CONN: ConnIndex = ConnIndex(0);
 
@@ -53,11 +51,7 @@ impl Loop {
         let arena = Arc::new(Arena::new(&arena).map_err(Failure::peer("arena"))?);
         let config = TransportConfig {
             connections_max: 1,
-            write_path: match setup.path {
-                RawPath::WritevFixed => WritePath::WritevFixed,
-                RawPath::SendZc => WritePath::SendZc,
-                RawPath::SendMsg | RawPath::Write => WritePath::SendMsg,
-            },
+            write_path: setup.path.on_ring(),
             ..TransportConfig::default()
         };
         let mut transport =
