@@ -219,6 +219,10 @@ pub(crate) struct BrokerArgs {
     /// Answer without storing.
     #[arg(long)]
     pub(crate) sink: bool,
+
+    /// Also print the counters every so many seconds, 1 to 86400.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) stats_seconds: Option<u64>,
 }
 
 /// The server version that the broker imitates.

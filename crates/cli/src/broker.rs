@@ -1,9 +1,11 @@
 //! `ringmain broker`: the embedded broker alone, until Ctrl-C.
 //!
-//! Standard output gets one line, the bound address, so that a script can read it; people are told on standard error.
+//! Standard output gets one line, the bound address, so that a script can read it; people are told on standard error,
+//! the counters among it: at the end, and at an interval if asked for.
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use ringmain_broker::{Broker, Profile, Script};
 
@@ -40,7 +42,14 @@ pub(crate) fn run(args: BrokerArgs) -> Result<(), Failure> {
         "broker in memory, for tests and first runs: iggy://iggy:iggy@{}; Ctrl-C ends it and forgets all records",
         broker.addr()
     ));
-    interrupt.wait();
+    match args.stats_seconds.map(Duration::from_secs) {
+        None => interrupt.wait(),
+        Some(interval) => {
+            while !interrupt.wait_for(interval)? {
+                say::note(format_args!("the broker saw so far\n{}", broker.stats()));
+            }
+        }
+    }
     say::note(format_args!("the broker saw\n{}", broker.stats()));
     Ok(())
 }

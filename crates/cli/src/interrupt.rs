@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
@@ -51,6 +52,19 @@ impl Interrupt {
     /// Blocks until a signal comes.
     pub(crate) fn wait(&self) {
         wait(&self.signals);
+    }
+
+    /// Blocks until a signal comes, at most for `interval`, which is not zero. Whether one came.
+    ///
+    /// # Errors
+    /// [`Failure::Signals`] when the system takes no timeout.
+    pub(crate) fn wait_for(&self, interval: Duration) -> Result<bool, Failure> {
+        self.signals
+            .set_read_timeout(Some(interval))
+            .map_err(|source| Failure::Signals { source })?;
+        // An error is that of the timeout or of a signal, and the flag is up before the byte comes.
+        let _ = (&self.signals).read(&mut [0]);
+        Ok(self.raised())
     }
 
     /// Runs `action` on a thread of its own once a signal comes.

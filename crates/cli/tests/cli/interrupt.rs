@@ -46,3 +46,23 @@ fn the_broker_ends_well() {
     assert_eq!(ended.code, 0, "{}", ended.err);
     assert!(ended.out.starts_with(b"127.0.0.1:"));
 }
+
+#[test]
+fn the_broker_prints_its_counters_at_an_interval() {
+    let arguments = ["broker", "--listen", "127.0.0.1:0", "--stats-seconds", "1"];
+    let mut process = Process::start(&mut ringmain(&arguments));
+    let told = process.read_err_line();
+    assert!(told.contains("Ctrl-C"), "{told}");
+    for _ in 0..2 {
+        let told = process.read_err_line();
+        assert!(told.ends_with("the broker saw so far"), "{told}");
+        let counters = process.read_err_line();
+        assert!(counters.starts_with("connections  open 0"), "{counters}");
+        // The other lines of the block, down to that of the requests.
+        while !process.read_err_line().starts_with("requests") {}
+    }
+    process.interrupt();
+    let ended = process.ended();
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert!(ended.err.contains("the broker saw\n"), "{}", ended.err);
+}
