@@ -1,21 +1,24 @@
-//! How fast one connection is taken in: a plain read loop, the broker as a sink, and the broker with every checksum
-//! verified and every record kept, one after the other in one run with the same sender.
+//! How fast one connection is taken in: two plain read loops, the broker as a sink, and the broker with every checksum
+//! verified and every record kept, in turns in one run with the same sender.
 //!
 //! ```text
 //! cargo bench -p ringmain-broker --bench throughput [-- GIGABYTES]
 //! ```
 //!
-//! Records of 1000 bytes in frames of 256 KiB, 4 GB by default. The sender prepares its batch once and stamps only the
-//! request number. Two rates: by the clock, and by the processor time of the receiving thread alone, which is what it
-//! takes when the sender is not the limit, and which other work on the machine disturbs less. Best of three runs each;
-//! the order is mixed, so that a slow spell of the host does not always hit the same one. Pins nothing.
+//! Records of 1000 bytes in frames of 256 KiB, 2 GB a turn by default. The sender prepares its batch once and stamps only
+//! the request number. It has one core and the receiver another; where there is only one, nothing is pinned and that is
+//! said. Two rates: by the clock, which the slower of the two ends decides, and by the processor time of the receiving
+//! thread alone, which is what it takes when the sender is not the limit. The median of the rounds; every round begins
+//! with another turn, so that a slow spell of the host does not always hit the same one.
 //!
-//! Run by `cargo test`, which gives no `--bench`, it moves 64 MB and only checks that all three work.
+//! `README.md` beside this file has a run's table. Run by `cargo test`, which gives no `--bench`, this moves 64 MB and
+//! only checks that all turns work.
 
 use std::io::{IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
+use core_affinity::CoreId;
 use ringmain_broker::Broker;
 use ringmain_wire::batch::{BatchWriter, RecordParts, SendTarget};
 use ringmain_wire::codec::Encode;
@@ -34,56 +37,63 @@ use ringmain_wire::{Identifier, RequestHeader as Header};
 
 const RECORD_BYTES: usize = 1000;
 const FRAME_BYTES: usize = 256 << 10;
-/// What the plain loop reads in one go.
-const READ_BYTES: usize = 256 << 10;
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 7;
+
+/// Who receives.
+#[derive(Debug, Clone, Copy)]
+enum Receiver {
+    /// A loop around `read` into a buffer of so many bytes.
+    Plain { buffer_bytes: usize },
+    /// The broker in sink mode.
+    Sink,
+    /// The broker as users start it.
+    Verified,
+}
+
+/// The two loops differ in their buffer: the size of a frame, and that of the sink's own.
+const RECEIVERS: [(&str, Receiver); 4] = [
+    (
+        "plain loop, 256 KiB",
+        Receiver::Plain {
+            buffer_bytes: 256 << 10,
+        },
+    ),
+    (
+        "plain loop, 1 MiB",
+        Receiver::Plain {
+            buffer_bytes: 1 << 20,
+        },
+    ),
+    ("broker, sink", Receiver::Sink),
+    ("broker, verified and kept", Receiver::Verified),
+];
 
 fn main() {
     let measured = std::env::args().any(|argument| argument == "--bench");
     let gigabytes: f64 = std::env::args()
         .skip(1)
         .find_map(|argument| argument.parse().ok())
-        .unwrap_or(4.0);
-    let bytes = if measured {
-        (gigabytes * 1e9) as usize
+        .unwrap_or(2.0);
+    let (bytes, rounds) = if measured {
+        ((gigabytes * 1e9) as usize, ROUNDS)
     } else {
-        64 << 20
+        (64 << 20, 1)
     };
+    let cores = Cores::find();
     let body = body();
     let frames = bytes / (HEADER_BYTES + body.len());
-    let mut best = [Cost {
-        seconds: f64::INFINITY,
-        cpu_seconds: f64::INFINITY,
-    }; 3];
-    for round in 0..if measured { ROUNDS } else { 1 } {
-        for step in 0..3 {
-            let which = (round + step) % 3;
-            let cost = match which {
-                0 => plain(&body, frames),
-                1 => broker(&body, frames, true),
-                _ => broker(&body, frames, false),
-            };
-            best[which].seconds = best[which].seconds.min(cost.seconds);
-            best[which].cpu_seconds = best[which].cpu_seconds.min(cost.cpu_seconds);
+    let mut costs = RECEIVERS.map(|_| Vec::new());
+    for round in 0..rounds {
+        for step in 0..RECEIVERS.len() {
+            let turn = (round + step) % RECEIVERS.len();
+            costs[turn].push(match RECEIVERS[turn].1 {
+                Receiver::Plain { buffer_bytes } => plain(&cores, &body, frames, buffer_bytes),
+                Receiver::Sink => broker(&cores, &body, frames, true),
+                Receiver::Verified => broker(&cores, &body, frames, false),
+            });
         }
     }
-    let megabytes = (frames * (HEADER_BYTES + body.len())) as f64 / 1e6;
-    for (name, cost) in [
-        "plain read loop",
-        "broker, sink",
-        "broker, verified and kept",
-    ]
-    .iter()
-    .zip(best)
-    {
-        println!(
-            "{name:<26} {:>6.0} MB/s by the clock ({:>3.0} % of the loop)  {:>6.0} MB/s by its processor time ({:>3.0} %)",
-            megabytes / cost.seconds,
-            best[0].seconds / cost.seconds * 100.0,
-            megabytes / cost.cpu_seconds,
-            best[0].cpu_seconds / cost.cpu_seconds * 100.0,
-        );
-    }
+    report(frames * (HEADER_BYTES + body.len()), &costs);
 }
 
 /// What it took to receive all frames.
@@ -92,6 +102,64 @@ struct Cost {
     seconds: f64,
     /// Of the receiving thread.
     cpu_seconds: f64,
+}
+
+/// Prints the median of each receiver beside that of the faster loop.
+fn report(bytes: usize, costs: &[Vec<Cost>]) {
+    let median = |costs: &[Cost], of: fn(&Cost) -> f64| {
+        let mut seconds: Vec<_> = costs.iter().map(of).collect();
+        seconds.sort_by(f64::total_cmp);
+        bytes as f64 / 1e6 / seconds[seconds.len() / 2]
+    };
+    let rates: Vec<_> = costs
+        .iter()
+        .map(|costs| {
+            let clock = median(costs, |cost| cost.seconds);
+            (clock, median(costs, |cost| cost.cpu_seconds))
+        })
+        .collect();
+    let loops = |of: fn(&(f64, f64)) -> f64| of(&rates[0]).max(of(&rates[1]));
+    let (loop_clock, loop_cpu) = (loops(|rate| rate.0), loops(|rate| rate.1));
+    println!(
+        "receiver                     MB/s by the clock   of the loop   MB/s by its processor time   of the loop"
+    );
+    for ((name, _), (clock, cpu)) in RECEIVERS.iter().zip(&rates) {
+        println!(
+            "{name:<26} {clock:>19.0} {:>11.0} % {cpu:>28.0} {:>11.0} %",
+            clock / loop_clock * 100.0,
+            cpu / loop_cpu * 100.0,
+        );
+    }
+}
+
+/// One core for each end, so that neither waits for the other to be scheduled.
+struct Cores(Option<[CoreId; 2]>);
+
+impl Cores {
+    fn find() -> Self {
+        let cores = core_affinity::get_core_ids().unwrap_or_default();
+        if let [sender, receiver, ..] = cores[..] {
+            return Self(Some([sender, receiver]));
+        }
+        println!("one core for both ends: nothing is pinned, rates by the clock mean little");
+        Self(None)
+    }
+
+    /// The calling thread, and every thread that it starts from now on, sends.
+    fn send_here(&self) {
+        self.pin(0);
+    }
+
+    /// The calling thread, and every thread that it starts from now on, receives.
+    fn receive_here(&self) {
+        self.pin(1);
+    }
+
+    fn pin(&self, end: usize) {
+        if let Some(cores) = self.0 {
+            assert!(core_affinity::set_for_current(cores[end]), "a core of ours");
+        }
+    }
 }
 
 /// Processor time of a thread of this process so far, by its name.
@@ -138,7 +206,7 @@ fn body() -> Vec<u8> {
 }
 
 /// What a loop around `read` needs for so many frames.
-fn plain(body: &[u8], frames: usize) -> Cost {
+fn plain(cores: &Cores, body: &[u8], frames: usize, buffer_bytes: usize) -> Cost {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = listener.local_addr().expect("an address");
     let bytes = frames * (HEADER_BYTES + body.len());
@@ -146,7 +214,7 @@ fn plain(body: &[u8], frames: usize) -> Cost {
         let builder = std::thread::Builder::new().name("plain-loop".to_owned());
         let receive = move || {
             let (mut socket, _) = listener.accept().expect("a connection");
-            let mut buffer = vec![0; READ_BYTES];
+            let mut buffer = vec![0; buffer_bytes];
             let mut left = bytes;
             while left > 0 {
                 let read = socket.read(&mut buffer).expect("bytes");
@@ -155,7 +223,9 @@ fn plain(body: &[u8], frames: usize) -> Cost {
             }
             cpu_seconds("plain-loop")
         };
+        cores.receive_here();
         let reader = builder.spawn_scoped(scope, receive).expect("a thread");
+        cores.send_here();
         let mut socket = TcpStream::connect(addr).expect("the loop listens");
         let started = Instant::now();
         send(&mut socket, body, frames, 1);
@@ -168,8 +238,10 @@ fn plain(body: &[u8], frames: usize) -> Cost {
 }
 
 /// What a broker needs until it has answered so many frames.
-fn broker(body: &[u8], frames: usize, sink: bool) -> Cost {
+fn broker(cores: &Cores, body: &[u8], frames: usize, sink: bool) -> Cost {
+    cores.receive_here();
     let broker = Broker::builder().sink(sink).start().expect("a broker");
+    cores.send_here();
     let mut socket = prepare(broker.addr());
     let mut replies = socket.try_clone().expect("a second handle");
     let seconds = std::thread::scope(|scope| {
