@@ -232,6 +232,20 @@ fn a_silent_client_is_evicted_after_one_interval_and_a_fifth() {
 }
 
 #[test]
+fn the_captured_server_evicts_nobody_for_silence() {
+    let mut bench = Bench::new(Config {
+        heartbeat_us: 1_000_000,
+        profile: Profile::Edge5,
+        ..Config::default()
+    });
+    let silent = bench.login(7);
+    bench.advance(60_000_000);
+    assert!(bench.answers(silent.connection).is_empty());
+    assert_eq!(bench.ask(silent, CommandCode::GET_STREAMS, &[]).status(), 0);
+    assert_eq!(bench.state.stats.heartbeats_missed, 0);
+}
+
+#[test]
 fn what_needs_a_login_says_so() {
     let mut bench = Bench::new(Config::default());
     let connection = bench.connect();
