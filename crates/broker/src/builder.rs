@@ -103,6 +103,15 @@ impl BrokerBuilder {
         self
     }
 
+    /// Memory for replies that wait to be written, of all connections together, in bytes: past it polls are refused as
+    /// not admitted (58), and a connection with replies waiting is not read. One connection alone is not read past
+    /// 1 MiB. Default 256 MiB.
+    #[must_use]
+    pub fn outbound_bytes_max(mut self, bytes: u64) -> Self {
+        self.config.outbound_bytes_max = bytes;
+        self
+    }
+
     /// Connections at the same time; more are closed at once. Default 16384.
     #[must_use]
     pub fn connections_max(mut self, connections: usize) -> Self {
@@ -111,7 +120,7 @@ impl BrokerBuilder {
     }
 
     /// Heartbeat interval in microseconds. A client that sent nothing for 1.2 intervals is evicted as stale. 0 never
-    /// evicts. Default 30 s.
+    /// evicts, and neither does [`Profile::Edge5`]. Default 30 s.
     #[must_use]
     pub fn heartbeat_us(mut self, us: u64) -> Self {
         self.config.heartbeat_us = us;

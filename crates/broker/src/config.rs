@@ -16,6 +16,8 @@ pub(crate) struct Config {
     pub(crate) topic_bytes_max: u64,
     /// Partial frames of all connections.
     pub(crate) inbound_bytes_max: usize,
+    /// Replies that wait on all connections.
+    pub(crate) outbound_bytes_max: u64,
     pub(crate) connections_max: usize,
     /// A client is evicted after 1.2 times this without a frame. 0: never.
     pub(crate) heartbeat_us: u64,
@@ -34,6 +36,7 @@ impl Default for Config {
             memory_bytes_max: 1 << 30,
             topic_bytes_max: 512 << 20,
             inbound_bytes_max: 256 << 20,
+            outbound_bytes_max: 256 << 20,
             connections_max: 16_384,
             heartbeat_us: 30_000_000,
             commit_delay_us: 0,

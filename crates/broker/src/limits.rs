@@ -3,11 +3,11 @@
 //! ```text
 //! records            memory_bytes_max + FRAME_BYTES_MAX       (builder, default 1 GiB + 64 MiB)
 //! partial frames     inbound_bytes_max                        (builder, default 256 MiB)
-//! replies            OUTBOX_BYTES_MAX + one reply, per connection
+//! replies            outbound_bytes_max + one reply that is no poll, per connection (builder, default 256 MiB)
 //! cached replies     REPLIES_CACHED_BYTES_MAX                  32 MiB
 //! windows            WINDOW_CLIENTS_TOTAL_MAX * ~64 bytes      64 MiB
 //! catalog            PARTITIONS_MAX * ~400 bytes               7 MiB
-//! connections        connections_max * ~20 KiB                 (builder, default 16384: 320 MiB)
+//! connections        connections_max * ~20 KiB                 (builder, default 16384: 320 MiB; idle less than 8 KiB)
 //! ```
 
 /// Requests a partition takes before one of them is committed.
@@ -46,13 +46,10 @@ pub(crate) const PARTITIONS_MAX: usize = 16_384;
 /// Consumer offsets one partition keeps, 24 bytes each.
 pub(crate) const CONSUMER_OFFSETS_MAX: usize = 4096;
 
-/// Bytes of replies that wait for a slow reader before the broker stops reading from that connection.
+/// Bytes of replies that wait for one slow reader before the broker stops reading from that connection.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of replies that wait on all connections before a poll is refused as not admitted (status 58).
-pub(crate) const POLLS_BYTES_MAX: u64 = 256 << 20;
-
-/// Replies a script may hold back on one connection.
+/// Replies a script may hold back on one connection, of `OUTBOX_BYTES_MAX` bytes together. With one more, all go.
 pub(crate) const REPLIES_HELD_MAX: usize = 1024;
 
 const _: () = {

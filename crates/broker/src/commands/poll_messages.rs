@@ -24,7 +24,7 @@ use ringmain_wire::header::BODY_BYTES_MAX;
 use ringmain_wire::payload::poll::{POLL_REPLY_PREFIX_BYTES, PollMessages, PollingStrategy};
 
 use super::{FEATURE_UNAVAILABLE, TOO_MANY_CONSUMER_OFFSETS, code, consumer_key, partition_id};
-use crate::limits::{CONSUMER_OFFSETS_MAX, POLLS_BYTES_MAX};
+use crate::limits::CONSUMER_OFFSETS_MAX;
 use crate::state::{Call, Partition, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
@@ -37,7 +37,7 @@ pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
         state.deny_read(call, FEATURE_UNAVAILABLE);
         return;
     };
-    if state.outgoing_total() > POLLS_BYTES_MAX {
+    if state.is_outbound_full() {
         state.deny_read(call, ErrorCode::TRANSIENT_NOT_ACCEPTED);
         return;
     }

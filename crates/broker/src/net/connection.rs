@@ -15,7 +15,6 @@ use monoio::io::{
 use monoio::net::TcpStream;
 
 use super::{Assembler, Frame, FramingLost, Handle, Shared};
-use crate::limits::OUTBOX_BYTES_MAX;
 use crate::state::{ConnectionKey, Outgoing};
 
 /// How long a closing connection goes on reading.
@@ -128,8 +127,8 @@ impl Reader {
             let wait = {
                 let state = self.shared.state.borrow();
                 let now = self.shared.clock.now();
-                let behind = state.outgoing_bytes(self.key) > OUTBOX_BYTES_MAX;
-                (behind || state.is_stalled(self.key, now)) && !state.is_closing(self.key)
+                let waits = state.is_behind(self.key) || state.is_stalled(self.key, now);
+                waits && !state.is_closing(self.key)
             };
             if !wait || self.handle.aborted.get() {
                 return;

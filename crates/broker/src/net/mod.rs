@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Every call into the state ends with [`Shared::settle`], which wakes the writers, readers and the timer that
-//! have something new to do. A reader stops while its writer is more than `OUTBOX_BYTES_MAX` behind.
+//! have something new to do. A reader stops while its writer is behind, see [`State::is_behind`].
 
 mod assembler;
 mod connection;

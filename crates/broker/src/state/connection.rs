@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use crate::limits::REPLIES_HELD_MAX;
+use crate::limits::{OUTBOX_BYTES_MAX, REPLIES_HELD_MAX};
 use crate::script::ReplyFault;
 
 /// Number of a connection, from 1 in the order of acceptance. It is also the transport id that the protocol
@@ -87,7 +87,16 @@ impl Connection {
 
     /// Bytes that wait to be written, held ones included.
     pub(crate) fn outgoing_bytes(&self) -> usize {
-        self.outgoing_bytes + self.held.iter().map(|held| held.frame.len()).sum::<usize>()
+        self.outgoing_bytes + self.held_bytes()
+    }
+
+    /// Bytes that the writer can write now.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.outgoing_bytes
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held.iter().map(|held| held.frame.len()).sum()
     }
 
     /// Queues a frame, and what was held until it came.
@@ -158,7 +167,8 @@ impl Connection {
         if self.closing {
             return;
         }
-        if self.held.len() == REPLIES_HELD_MAX {
+        if self.held.len() == REPLIES_HELD_MAX || self.held_bytes() + frame.len() > OUTBOX_BYTES_MAX
+        {
             self.release(|_| true);
         }
         self.held.push(Held {
@@ -237,6 +247,20 @@ mod tests {
             [Outgoing::Bytes(b"12late".to_vec())]
         );
         assert_eq!(connection.due_us(), None);
+    }
+
+    #[test]
+    fn what_is_held_is_bounded_and_no_backlog() {
+        let mut connection = connection();
+        let half = vec![1; OUTBOX_BYTES_MAX / 2];
+        let late = ReplyFault::Reorder { replies: 9 };
+        connection.send_with(&half, late, 0);
+        connection.send_with(&half, late, 0);
+        assert_eq!(connection.outgoing_bytes(), OUTBOX_BYTES_MAX);
+        assert_eq!(connection.queued_bytes(), 0, "the reader goes on");
+        connection.send_with(b"one too many", late, 0);
+        assert_eq!(connection.queued_bytes(), OUTBOX_BYTES_MAX);
+        assert_eq!(connection.outgoing_bytes(), OUTBOX_BYTES_MAX + 12);
     }
 
     #[test]

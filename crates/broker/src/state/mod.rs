@@ -34,7 +34,7 @@ pub(crate) use self::send::{Place, ValidBatch};
 pub(crate) use self::topic_options::TopicOptions;
 use crate::commands;
 use crate::config::{Config, Now};
-use crate::limits::CLIENTS_MAX;
+use crate::limits::{CLIENTS_MAX, OUTBOX_BYTES_MAX};
 use crate::net::Frame;
 use crate::script::{Fault, ReplyFault, Script, ScriptRun};
 use crate::stats::BrokerStats;
@@ -294,9 +294,17 @@ impl State {
             .map_or(0, Connection::outgoing_bytes)
     }
 
-    /// Bytes that wait to be written on all connections.
-    pub(crate) fn outgoing_total(&self) -> u64 {
-        self.outgoing_total
+    /// Whether all connections together have too much to write.
+    pub(crate) fn is_outbound_full(&self) -> bool {
+        self.outgoing_total > self.config.outbound_bytes_max
+    }
+
+    /// Whether a connection has too much to write for more requests of it to be read. One that has nothing to write now
+    /// is always read: nothing would wake its reader, and what a script holds may wait for more requests.
+    pub(crate) fn is_behind(&self, key: ConnectionKey) -> bool {
+        let connection = self.connections.get(&key);
+        let waiting = connection.map_or(0, Connection::queued_bytes);
+        waiting > OUTBOX_BYTES_MAX || (waiting > 0 && self.is_outbound_full())
     }
 
     /// Queues something on a connection and keeps the total right.

@@ -105,10 +105,18 @@ impl Client {
     }
 
     pub(crate) fn register(&mut self, username: &str, password: &str) -> Answer {
-        let header =
-            RequestHeader::register(self.id, &login_body(username, password)).expect("a header");
-        self.send_frame(header.as_bytes(), &login_body(username, password));
-        self.read()
+        self.try_register(username, password)
+            .expect("a frame, not the end of the connection")
+    }
+
+    /// The answer to a login, or `None` when the broker closes the connection.
+    pub(crate) fn try_register(&mut self, username: &str, password: &str) -> Option<Answer> {
+        let body = login_body(username, password);
+        let header = RequestHeader::register(self.id, &body).expect("a header");
+        let frame = [header.as_bytes(), &body[..]].concat();
+        // A broker that is down has closed the connection by now, or does before it reads this.
+        self.socket.write_all(&frame).ok()?;
+        self.try_read()
     }
 
     pub(crate) fn send_frame(&mut self, header: &[u8], body: &[u8]) {
@@ -124,6 +132,12 @@ impl Client {
 
     /// A read or a ping.
     pub(crate) fn ask(&mut self, code: CommandCode, body: &[u8]) -> Answer {
+        self.write_read(code, body);
+        self.read()
+    }
+
+    /// A read or a ping whose reply is read later, or never.
+    pub(crate) fn write_read(&mut self, code: CommandCode, body: &[u8]) {
         let header = RequestHeader::non_replicated(
             code,
             self.id,
@@ -132,7 +146,6 @@ impl Client {
             body.len(),
         );
         self.send_frame(header.expect("a header").as_bytes(), body);
-        self.read()
     }
 
     /// A metadata operation under the next number.

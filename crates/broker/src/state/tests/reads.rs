@@ -1,6 +1,7 @@
 //! Polls and the other reads.
 
 use ringmain_wire::codec::{Decode, Encode};
+use ringmain_wire::header::RequestHeader;
 use ringmain_wire::operation::{CommandCode, Operation};
 use ringmain_wire::partitioning::Partitioning;
 use ringmain_wire::payload::cluster::ClusterMetadata;
@@ -232,4 +233,28 @@ fn the_server_tells_about_itself() {
         ),
         (9, 1, 1)
     );
+}
+
+#[test]
+fn replies_that_wait_hold_up_polls_and_readers_but_no_connection_without_any() {
+    let config = Config {
+        outbound_bytes_max: 1_000,
+        ..Config::default()
+    };
+    let (mut bench, peer) = Bench::with_topic(config, 1);
+    let other = bench.login(8);
+    let body = send_messages(Partitioning::PartitionId(0), &[&[7; 2_000]]);
+    bench.partition(peer, Operation::SendMessages, 3, &body);
+    let body = poll_body(PollingStrategy::First, 1, false);
+    let code = CommandCode::POLL_MESSAGES;
+    let header = RequestHeader::non_replicated(code, 7, peer.session, 1, body.len());
+    bench.give(peer.connection, header.expect("a header").as_bytes(), &body);
+    assert!(bench.state.is_behind(peer.connection));
+    assert!(!bench.state.is_behind(other.connection));
+    let refused = bench.ask(other, CommandCode::POLL_MESSAGES, &body);
+    assert_eq!(refused.status(), 58);
+    assert_eq!(polled(&bench.answers(peer.connection)[0]).len(), 1);
+    assert!(!bench.state.is_behind(peer.connection));
+    let taken = bench.ask(other, CommandCode::POLL_MESSAGES, &body);
+    assert_eq!(taken.status(), 0);
 }
