@@ -7,7 +7,8 @@
 //! cached replies     REPLIES_CACHED_BYTES_MAX                  32 MiB
 //! windows            WINDOW_CLIENTS_TOTAL_MAX * ~64 bytes      64 MiB
 //! catalog            PARTITIONS_MAX * ~400 bytes               7 MiB
-//! connections        connections_max * ~20 KiB                 (builder, default 16384: 320 MiB; idle less than 8 KiB)
+//! connections        connections_max * 8 KiB idle, * 72 KiB if all were busy before, * 1 MiB so in sink mode
+//!                    (builder, default 16384: 128 MiB, 1152 MiB, 16 GiB)
 //! ```
 
 /// Requests a partition takes before one of them is committed.
