@@ -108,8 +108,13 @@ pub(crate) struct Assembler {
     consumed: usize,
     /// `Some` exactly while a large frame arrives; nothing of `buffer` is unconsumed then.
     partial: Option<Partial>,
-    /// Bytes of the current frame that sink mode throws away.
+    /// Bytes of the current frame that sink mode still throws away.
     skip: usize,
+    /// Sink mode: the head of the frame whose rest is being thrown away. Handed out behind the last byte of it, as a
+    /// whole frame would be: an answer any earlier would leave that byte without the acknowledgement that rides on the
+    /// answer, and a sender of zero-copy writes waiting for the peer's delayed one.
+    head: Vec<u8>,
+    head_due: bool,
     sink: bool,
     size_max: usize,
     quiet_reads: u32,
@@ -126,6 +131,8 @@ impl Assembler {
             consumed: 0,
             partial: None,
             skip: 0,
+            head: Vec::new(),
+            head_due: false,
             sink,
             size_max,
             quiet_reads: 0,
@@ -217,6 +224,12 @@ impl Assembler {
             let skipped = self.skip.min(self.buffer.len() - self.consumed);
             self.skip -= skipped;
             self.consumed += skipped;
+            if self.skip > 0 {
+                return Ok(None);
+            }
+        }
+        if std::mem::take(&mut self.head_due) {
+            return Ok(Some(Frame::Head(&self.head)));
         }
         let available = self.buffer.len() - self.consumed;
         if available < HEADER_BYTES {
@@ -252,10 +265,17 @@ impl Assembler {
             return None;
         }
         let start = self.consumed;
-        let here = size.min(available);
-        self.consumed += here;
-        self.skip = size - here;
-        Some(Frame::Head(&self.buffer[start..start + head]))
+        if available >= size {
+            self.consumed += size;
+            return Some(Frame::Head(&self.buffer[start..start + head]));
+        }
+        self.head.clear();
+        self.head
+            .extend_from_slice(&self.buffer[start..start + head]);
+        self.head_due = true;
+        self.consumed += available;
+        self.skip = size - available;
+        None
     }
 
     fn buffer_bytes(&self) -> usize {
@@ -339,6 +359,17 @@ mod tests {
                 "reads of {step} bytes"
             );
         }
+    }
+
+    #[test]
+    fn a_frame_comes_out_of_a_sink_with_its_last_byte() {
+        let mut assembler = Assembler::new(1 << 20, true);
+        let large = frame(70_000, 1);
+        assert!(feed(&mut assembler, &large[..69_999], 4096).is_empty());
+        assert_eq!(feed(&mut assembler, &large[69_999..], 4096).len(), 1);
+        assert!(feed(&mut assembler, &large[..69_999], 4096).is_empty());
+        let rest = [&large[69_999..], &frame(256, 2)].concat();
+        assert_eq!(feed(&mut assembler, &rest, 4096).len(), 2);
     }
 
     #[test]
