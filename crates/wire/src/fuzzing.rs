@@ -5,7 +5,8 @@
 //! ```text
 //! frame   flags u8 | read size u8 | a stream      flags bit 0  what a server reads, else what a client reads
 //! replies the body of a reply
-//! batch   flags u8 | a batch                      flags bit 0  checksums are made right
+//! batch   flags u8 | a batch, or a send           flags bit 0  checksums are made right
+//!                                                       bit 1  a send: where it goes, then the batch
 //! ```
 //!
 //! After the input these must hold, whatever it was: what decodes is encoded to the same bytes again, and how a stream
@@ -17,7 +18,7 @@ use crate::batch::{
     BATCH_HEADER_BYTES, BatchReader, BatchWriter, Integrity, MESSAGE_HEADER_BYTES, RecordParts,
     SendMessagesRef, SendTarget, Stamp, StoredBatches, stamp,
 };
-use crate::codec::Decode;
+use crate::codec::{Decode, Encode};
 use crate::frame::{FrameDecoder, Inbound, InboundRequest, Reply, ReplyOutcome, Request};
 use crate::hash;
 use crate::header::{
@@ -28,15 +29,23 @@ use crate::identifier::Identifier;
 use crate::operation::Operation;
 use crate::options::Options;
 use crate::partitioning::Partitioning;
-use crate::payload::cluster::ClusterMetadata;
-use crate::payload::consumer::{ConsumerOffsetInfo, StoreConsumerOffset};
-use crate::payload::login::{LoginRegister, LoginRegisterWithPat, LoginReply};
+use crate::payload::Command;
+use crate::payload::cluster::{GetClusterMetadata, Ping};
+use crate::payload::consumer::{DeleteConsumerOffset, GetConsumerOffset, StoreConsumerOffset};
+use crate::payload::login::{ClientVersion, LoginRegister, LoginRegisterWithPat, Logout};
 use crate::payload::poll::{PollMessages, PollReply};
 use crate::payload::send::SendMessagesReply;
-use crate::payload::stream::{CreateStream, StreamDetails, StreamInfo, TopicInfo};
-use crate::payload::system::{ClientDetails, OptionDescriptor, Stats};
-use crate::payload::topic::{CreatePartitions, CreateTopic, GetTopic, TopicDetails, UpdateTopic};
-use crate::payload::{Counted, Empty, ToEnd};
+use crate::payload::stream::{
+    CreateStream, DeleteStream, GetStream, GetStreams, PurgeStream, UpdateStream,
+};
+use crate::payload::system::{DescribeOptions, GetMe, GetStats};
+use crate::payload::token::{
+    CreatePersonalAccessToken, DeletePersonalAccessToken, GetPersonalAccessTokens,
+};
+use crate::payload::topic::{
+    CreatePartitions, CreateTopic, DeletePartitions, DeleteSegments, DeleteTopic, GetTopic,
+    GetTopics, PurgeTopic, UpdateTopic,
+};
 use crate::result::{self, ResultSection};
 use crate::user_headers::{UserHeaders, UserHeadersIter, UserHeadersWriter};
 
@@ -49,6 +58,43 @@ const UNREAD_IN_REPLIES: [Range<usize>; 5] = [
     reply::offset::OPERATION_PADDING..reply::offset::STATUS,
     reply::offset::RESERVED..HEADER_BYTES,
 ];
+
+/// Hands bytes to a check of each request that has a type; the request brings the type of its reply along. A send has
+/// no such type, see [`check_send`] and [`SendMessagesReply`].
+macro_rules! each_command {
+    ($check:ident($bytes:expr)) => {
+        $check::<LoginRegister<'_>>($bytes);
+        $check::<LoginRegisterWithPat<'_>>($bytes);
+        $check::<Logout>($bytes);
+        $check::<Ping>($bytes);
+        $check::<GetClusterMetadata>($bytes);
+        $check::<GetMe>($bytes);
+        $check::<GetStats>($bytes);
+        $check::<DescribeOptions>($bytes);
+        $check::<GetStream<'_>>($bytes);
+        $check::<GetStreams>($bytes);
+        $check::<CreateStream<'_>>($bytes);
+        $check::<UpdateStream<'_>>($bytes);
+        $check::<DeleteStream<'_>>($bytes);
+        $check::<PurgeStream<'_>>($bytes);
+        $check::<GetTopic<'_>>($bytes);
+        $check::<GetTopics<'_>>($bytes);
+        $check::<CreateTopic<'_>>($bytes);
+        $check::<UpdateTopic<'_>>($bytes);
+        $check::<DeleteTopic<'_>>($bytes);
+        $check::<PurgeTopic<'_>>($bytes);
+        $check::<CreatePartitions<'_>>($bytes);
+        $check::<DeletePartitions<'_>>($bytes);
+        $check::<DeleteSegments<'_>>($bytes);
+        $check::<PollMessages<'_>>($bytes);
+        $check::<GetConsumerOffset<'_>>($bytes);
+        $check::<StoreConsumerOffset<'_>>($bytes);
+        $check::<DeleteConsumerOffset<'_>>($bytes);
+        $check::<CreatePersonalAccessToken<'_>>($bytes);
+        $check::<DeletePersonalAccessToken<'_>>($bytes);
+        $check::<GetPersonalAccessTokens>($bytes);
+    };
+}
 
 /// Frames that a client or a server reads. Panics when a promise is broken.
 pub fn drive_frame(input: &[u8]) {
@@ -103,19 +149,17 @@ fn check_request(request: &Request<'_>, frame: &[u8]) {
         assert_eq!(header.as_bytes(), request.header.as_bytes());
         assert_eq!(request.operation(), Ok(header.operation()));
     }
-    let body = request.body;
-    is_written_back::<LoginRegister<'_>>(body);
-    is_written_back::<LoginRegisterWithPat<'_>>(body);
-    is_written_back::<CreateStream<'_>>(body);
-    is_written_back::<CreateTopic<'_>>(body);
-    is_written_back::<UpdateTopic<'_>>(body);
-    is_written_back::<GetTopic<'_>>(body);
-    is_written_back::<CreatePartitions<'_>>(body);
-    is_written_back::<PollMessages<'_>>(body);
-    is_written_back::<StoreConsumerOffset<'_>>(body);
-    is_written_back::<Identifier<'_>>(body);
-    is_written_back::<Partitioning<'_>>(body);
-    check_send(body);
+    each_command!(check_request_of(request.body));
+    // A server reads it before it knows which login follows.
+    if let Ok(version) = ClientVersion::decode_prefix(request.body) {
+        assert!(request.body.starts_with(&version.to_vec()));
+    }
+    is_written_back::<Partitioning<'_>>(request.body);
+    check_send(request.body);
+}
+
+fn check_request_of<'a, C: Command + Decode<'a>>(body: &'a [u8]) {
+    is_written_back::<C>(body);
 }
 
 fn check_send(body: &[u8]) {
@@ -187,41 +231,41 @@ pub fn drive_replies(body: &[u8]) {
 }
 
 fn check_payload(payload: &[u8]) {
-    is_written_back::<Empty>(payload);
-    is_written_back::<LoginReply<'_>>(payload);
-    is_written_back::<StreamInfo<'_>>(payload);
-    is_written_back::<ToEnd<StreamInfo<'_>>>(payload);
-    is_written_back::<Option<StreamDetails<'_>>>(payload);
-    is_written_back::<Option<TopicDetails<'_>>>(payload);
-    is_written_back::<Option<Counted<TopicInfo<'_>>>>(payload);
-    is_written_back::<ClusterMetadata<'_>>(payload);
+    each_command!(check_reply_to(payload));
     is_written_back::<SendMessagesReply<'_>>(payload);
-    is_written_back::<Option<ConsumerOffsetInfo>>(payload);
-    is_written_back::<ClientDetails<'_>>(payload);
-    is_written_back::<Stats<'_>>(payload);
-    is_written_back::<Counted<OptionDescriptor<'_>>>(payload);
-    if let Some(reply) = is_written_back::<PollReply<'_>>(payload) {
+    if let Ok(reply) = PollReply::decode(payload) {
         check_stored(reply.stored_batches(Integrity::Verify), reply.batches);
     }
 }
 
-/// One batch or more, user headers and options. Panics when a promise is broken.
+fn check_reply_to<'a, C: Command>(payload: &'a [u8]) {
+    is_written_back::<C::Reply<'a>>(payload);
+}
+
+/// One batch or more, a send, user headers and options. Panics when a promise is broken.
 pub fn drive_batch(input: &[u8]) {
     let [flags, bytes @ ..] = input else {
         return;
     };
     check_user_headers(bytes);
-    let bytes = if flags & 0x01 != 0 {
-        with_right_checksums(bytes)
-    } else {
-        bytes.to_vec()
-    };
+    let makes_right = flags & 0x01 != 0;
+    if flags & 0x02 != 0 {
+        let Ok(send) = SendMessagesRef::decode(bytes) else {
+            return;
+        };
+        let (prefix, batch) = bytes.split_at(send.batch_at());
+        let batch = maybe_right(batch, makes_right);
+        check_send(&[prefix, &batch].concat());
+        return;
+    }
+    let bytes = maybe_right(bytes, makes_right);
     check_stored(StoredBatches::new(&bytes, Integrity::Verify), &bytes);
     let layout = BatchReader::decode(&bytes, Integrity::Layout);
     let Ok(batch) = BatchReader::decode(&bytes, Integrity::Verify) else {
         return;
     };
     assert!(layout.is_ok(), "to verify is to look at more");
+    check_stamp(&batch, &bytes);
     let target = SendTarget {
         stream: Identifier::Numeric(0),
         topic: Identifier::Numeric(0),
@@ -229,6 +273,40 @@ pub fn drive_batch(input: &[u8]) {
     };
     if let Some(again) = written_again(&batch, &target) {
         assert_eq!(&again[target.prefix_bytes()..], &bytes[..]);
+    }
+}
+
+/// What a server stamps reads back, and stamping as before gives the batch back.
+fn check_stamp(batch: &BatchReader<'_>, bytes: &[u8]) {
+    let header = batch.header();
+    let before = Stamp {
+        partition_id: header.partition_id(),
+        base_offset: header.base_offset(),
+        base_timestamp_us: header.base_timestamp_us(),
+    };
+    let after = Stamp {
+        partition_id: !before.partition_id,
+        base_offset: before.base_offset / 2,
+        base_timestamp_us: !before.base_timestamp_us,
+    };
+    let mut stamped = bytes.to_vec();
+    stamp(&mut stamped, &after).expect("half of an offset leaves room");
+    let stored = BatchReader::decode(&stamped, Integrity::Verify).expect("checksums are right");
+    let found = stored.header();
+    let found = (
+        found.partition_id(),
+        found.base_offset(),
+        found.base_timestamp_us(),
+    );
+    let written = (
+        after.partition_id,
+        after.base_offset,
+        after.base_timestamp_us,
+    );
+    assert_eq!(found, written);
+    // An offset close to the end of `u64` is one that stamping refuses and reading takes.
+    if stamp(&mut stamped, &before).is_ok() {
+        assert_eq!(stamped, bytes);
     }
 }
 
@@ -306,9 +384,12 @@ fn is_written_back<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Option<T> {
     Some(value)
 }
 
-/// A batch whose checksums fit its bytes, so that the fuzzer gets past them.
-fn with_right_checksums(batch: &[u8]) -> Vec<u8> {
+/// The bytes, or if so wanted the batch that they would be with right checksums: the fuzzer gets past them that way.
+fn maybe_right(batch: &[u8], makes_right: bool) -> Vec<u8> {
     let mut bytes = batch.to_vec();
+    if !makes_right {
+        return bytes;
+    }
     let mut at = BATCH_HEADER_BYTES;
     while let Some(lengths) = bytes.get(at + 32..at + 40) {
         let length = |from: usize| {
@@ -322,12 +403,14 @@ fn with_right_checksums(batch: &[u8]) -> Vec<u8> {
         bytes[at..at + 8].copy_from_slice(&checksum);
         at = end;
     }
-    let unstored = Stamp {
-        partition_id: 0,
-        base_offset: 0,
-        base_timestamp_us: 0,
-    };
+    let fields = BatchReader::decode(&bytes, Integrity::Layout).map(|batch| Stamp {
+        partition_id: batch.header().partition_id(),
+        base_offset: batch.header().base_offset(),
+        base_timestamp_us: batch.header().base_timestamp_us(),
+    });
     // What does not lay out as a batch stays wrong.
-    let _ = stamp(&mut bytes, &unstored);
+    if let Ok(fields) = fields {
+        let _ = stamp(&mut bytes, &fields);
+    }
     bytes
 }

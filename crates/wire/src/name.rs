@@ -74,7 +74,7 @@ impl fmt::Debug for Name<'_> {
     }
 }
 
-/// Checks the length of a short text or key, which stands in one byte at `offset`.
+/// Checks the length of a short text, key or value, which stands at `offset`.
 pub(crate) const fn check_length(
     field: &'static str,
     offset: usize,

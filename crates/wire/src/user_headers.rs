@@ -15,12 +15,13 @@ use core::ops::Range;
 
 use crate::codec::{Decode, Encode, Reader, Writer};
 use crate::error::WireError;
+use crate::name::{NAME_BYTES_MAX, check_length};
 
 /// Bytes of user headers that one message may carry, limited by the server.
 pub const USER_HEADERS_BYTES_MAX: usize = 100_000;
 
 /// Bytes of one key or one value.
-pub const FIELD_BYTES_MAX: usize = 255;
+pub const FIELD_BYTES_MAX: usize = NAME_BYTES_MAX;
 
 /// `kind` and `length` in front of a field's bytes.
 const FIELD_PREFIX_BYTES: usize = 1 + size_of::<u32>();
@@ -64,8 +65,8 @@ pub enum HeaderKind {
 impl HeaderKind {
     /// The kind with this number, or `None` outside 1..=15.
     #[must_use]
-    pub const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
+    pub const fn from_u8(byte: u8) -> Option<Self> {
+        Some(match byte {
             1 => Self::Raw,
             2 => Self::String,
             3 => Self::Bool,
@@ -87,7 +88,7 @@ impl HeaderKind {
 
     /// The number on the wire.
     #[must_use]
-    pub const fn code(self) -> u8 {
+    pub const fn as_u8(self) -> u8 {
         self as u8
     }
 
@@ -240,22 +241,14 @@ const VALUE: FieldNames = FieldNames {
 fn prefix(reader: &mut Reader<'_>, names: &FieldNames) -> Result<(HeaderKind, usize), WireError> {
     let offset = reader.offset();
     let code = reader.u8(names.kind)?;
-    let kind = HeaderKind::from_code(code).ok_or(WireError::UnknownKind {
+    let kind = HeaderKind::from_u8(code).ok_or(WireError::UnknownKind {
         field: names.kind,
         offset,
         found: u64::from(code),
     })?;
-    let length = reader.u32(names.length)?;
-    if length == 0 || length as usize > FIELD_BYTES_MAX {
-        return Err(WireError::OutOfRange {
-            field: names.length,
-            offset: offset + 1,
-            found: u64::from(length),
-            min: 1,
-            max: FIELD_BYTES_MAX as u64,
-        });
-    }
-    Ok((kind, length as usize))
+    let length = reader.u32(names.length)? as usize;
+    check_length(names.length, offset + 1, length, 1)?;
+    Ok((kind, length))
 }
 
 /// Reads one pair.
@@ -266,8 +259,8 @@ fn pair<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, HeaderValue<'a>), WireE
         return Err(WireError::Mismatch {
             field: KEY.kind,
             offset,
-            found: u128::from(kind.code()),
-            expected: u128::from(HeaderKind::String.code()),
+            found: u128::from(kind.as_u8()),
+            expected: u128::from(HeaderKind::String.as_u8()),
         });
     }
     let key = reader.utf8(KEY.bytes, length)?;
@@ -399,8 +392,8 @@ impl UserHeadersWriter {
     /// 100,000 bytes. Nothing is changed then.
     pub fn set(&mut self, key: &str, value: &HeaderValue<'_>) -> Result<(), WireError> {
         value.with_bytes(|value_bytes| {
-            check_length(KEY.length, key.len())?;
-            check_length(VALUE.length, value_bytes.len())?;
+            check_length(KEY.length, 0, key.len(), 1)?;
+            check_length(VALUE.length, 0, value_bytes.len(), 1)?;
             let before = self.find(key);
             let kept = self.bytes.len() - before.clone().map_or(0, |range| range.len());
             let total = kept + pair_bytes(key.len(), value_bytes.len());
@@ -438,7 +431,7 @@ impl UserHeadersWriter {
     }
 
     fn push(&mut self, kind: HeaderKind, bytes: &[u8]) {
-        self.bytes.push(kind.code());
+        self.bytes.push(kind.as_u8());
         // At most 255, checked by the caller.
         self.bytes
             .extend_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -461,19 +454,6 @@ impl UserHeadersWriter {
 /// Bytes of a pair with a key and a value of these lengths.
 const fn pair_bytes(key: usize, value: usize) -> usize {
     2 * FIELD_PREFIX_BYTES + key + value
-}
-
-fn check_length(field: &'static str, length: usize) -> Result<(), WireError> {
-    if (1..=FIELD_BYTES_MAX).contains(&length) {
-        return Ok(());
-    }
-    Err(WireError::OutOfRange {
-        field,
-        offset: 0,
-        found: length as u64,
-        min: 1,
-        max: FIELD_BYTES_MAX as u64,
-    })
 }
 
 const fn too_long(found: usize) -> WireError {

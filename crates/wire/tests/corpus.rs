@@ -88,3 +88,37 @@ fn inputs_too_short_for_flags_are_nothing() {
     drive_frame(&[1]);
     drive_batch(&[]);
 }
+
+/// The names behind a mark in a source, up to what is no part of a name.
+fn names_after<'a>(source: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
+    source.split(mark).skip(1).map(|rest| {
+        let rest = rest.trim_start();
+        let end = rest.find(|byte: char| !byte.is_ascii_alphanumeric());
+        &rest[..end.unwrap_or(rest.len())]
+    })
+}
+
+/// A request that gets a type, and with it its reply, must be handed to the fuzzer, too.
+#[test]
+fn every_request_with_a_type_is_driven() {
+    let source = |path: &str| {
+        std::fs::read_to_string(format!("{}/src/{path}", env!("CARGO_MANIFEST_DIR")))
+            .expect("the sources are part of the project")
+    };
+    let driven = source("fuzzing.rs");
+    let modules = [
+        "cluster", "consumer", "login", "poll", "stream", "system", "token", "topic",
+    ];
+    let mut count = 0;
+    for module in modules {
+        let declared = source(&format!("payload/{module}.rs"));
+        let plain = names_after(&declared, "\ncommand!(");
+        let empty = declared.split("\nempty_command! {").skip(1);
+        for name in plain.chain(empty.flat_map(|rest| names_after(rest, "pub struct ").take(1))) {
+            let is_driven = names_after(&driven, "$check::<").any(|found| found == name);
+            assert!(is_driven, "{name}");
+            count += 1;
+        }
+    }
+    assert_eq!(count, names_after(&driven, "$check::<").count());
+}

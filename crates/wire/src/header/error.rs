@@ -1,6 +1,6 @@
 //! What can be wrong with a header. One variant for each rule, so that a server can react to each in its own way.
 
-use super::{BODY_BYTES_MAX, HEADER_BYTES, offset};
+use super::{BODY_BYTES_MAX, HEADER_BYTES, offset, request};
 use crate::operation::{CommandCode, Operation, Plane};
 
 /// Why a header is not one that may be sent, or that can be understood.
@@ -75,7 +75,10 @@ pub enum HeaderError {
         found: u8,
     },
     /// `operation` is one that only servers make.
-    #[error("operation {found} is made by servers only")]
+    #[error(
+        "operation at byte {}: found {found}, which only servers make",
+        request::offset::OPERATION
+    )]
     OperationInternal {
         /// The operation found.
         found: Operation,

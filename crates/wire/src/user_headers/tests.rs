@@ -32,12 +32,12 @@ fn every_kind_is_set_and_read_back() {
     assert_eq!(headers.iter().collect::<Vec<_>>(), one_of_each());
     for (code, (key, value)) in (1..).zip(one_of_each()) {
         assert_eq!(headers.get(key), Some(value));
-        assert_eq!(value.kind().code(), code);
-        assert_eq!(HeaderKind::from_code(code), Some(value.kind()));
+        assert_eq!(value.kind().as_u8(), code);
+        assert_eq!(HeaderKind::from_u8(code), Some(value.kind()));
     }
     assert_eq!(headers.get("absent"), None);
-    assert_eq!(HeaderKind::from_code(0), None);
-    assert_eq!(HeaderKind::from_code(16), None);
+    assert_eq!(HeaderKind::from_u8(0), None);
+    assert_eq!(HeaderKind::from_u8(16), None);
 }
 
 #[test]

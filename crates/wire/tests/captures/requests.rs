@@ -195,7 +195,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("header-command-unknown", "command 200"),
     (
         "header-operation-internal",
-        "CreateTopicWithAssignments (64) is made by servers only",
+        "operation at byte 176: found CreateTopicWithAssignments (64), which only servers make",
     ),
     (
         "header-operation-unknown",

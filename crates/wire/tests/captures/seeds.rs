@@ -57,6 +57,13 @@ fn put_request(seeds: &mut Seeds, body: &[u8]) {
         &format!("sent-{}", batch_bytes.len()),
         &[&[0], batch_bytes],
     );
+    // The flags: a send, and mutations get past the checksums.
+    put(
+        seeds,
+        "batch",
+        &format!("send-{}", body.len()),
+        &[&[3], body],
+    );
 }
 
 /// User headers, which the recording has none of: a pair of each kind, alone and behind a payload.

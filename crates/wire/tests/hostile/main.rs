@@ -1,6 +1,6 @@
 //! Bytes from anyone: no decoder panics, and whatever one takes it writes back unchanged.
 //!
-//! Batches and user headers have tests of their own.
+//! The fuzz targets do the same to batches and user headers, and `../corpus.rs` repeats what they found.
 
 mod payloads;
 mod stream;

@@ -49,7 +49,7 @@ fn taken_is_written_back<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<(), TestC
     Ok(())
 }
 
-/// Every decoder of the crate that reads a payload.
+/// Every decoder of the crate that reads a payload, once for those of the same fields.
 fn all_decoders(bytes: &[u8]) -> Result<(), TestCaseError> {
     taken_is_written_back::<Empty>(bytes)?;
     taken_is_written_back::<Name<'_>>(bytes)?;

@@ -1,5 +1,5 @@
-//! Byte for byte against the reference codec, `iggy_binary_protocol` 0.11.0: headers, requests, replies, batches, user
-//! headers.
+//! Byte for byte against the reference codec, `iggy_binary_protocol` 0.11.0: headers, requests, replies, batches, polls,
+//! user headers.
 //!
 //! Each property draws a value, writes it with this crate and with the reference, and wants the same bytes; then each
 //! reads what the other wrote. Then the bytes are damaged: whatever this crate still takes, it must write back
@@ -8,6 +8,7 @@
 mod batches;
 mod check;
 mod headers;
+mod polls;
 mod replies;
 mod requests;
 mod strategies;

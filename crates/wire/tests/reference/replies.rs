@@ -4,7 +4,8 @@ use crate::check::{CASES, agree, damage};
 use crate::strategies::*;
 use bytes::Bytes;
 use iggy_binary_protocol::responses::{
-    clients, consumer_offsets, messages, personal_access_tokens, streams, system, topics, users,
+    EmptyResponse, clients, consumer_offsets, messages, personal_access_tokens, streams, system,
+    topics, users,
 };
 use iggy_binary_protocol::{result_code, result_section_len};
 use proptest::collection::vec;
@@ -20,7 +21,7 @@ use ringmain_wire::payload::system::{
 };
 use ringmain_wire::payload::token::{PersonalAccessTokenInfo, RawPersonalAccessToken};
 use ringmain_wire::payload::topic::{PartitionInfo, TopicDetails};
-use ringmain_wire::payload::{Counted, LengthPrefixed, Raw, ToEnd};
+use ringmain_wire::payload::{Counted, Empty, LengthPrefixed, Raw, ToEnd};
 use ringmain_wire::result::ResultSection;
 use ringmain_wire::{ErrorCode, ProtocolVersion, Secret};
 use std::num::NonZeroU64;
@@ -200,6 +201,20 @@ proptest! {
             topics: topics.iter().map(|topic| their_topic(topic, topic.1)).collect(),
         };
         agree!(ours => StreamDetails<'_>, theirs => streams::GetStreamResponse, damage);
+    }
+
+    #[test]
+    fn one_stream(stream in stream(), topics_count in any::<u32>(), damage in damage()) {
+        agree!(
+            our_stream(&stream, topics_count) => StreamInfo<'_>,
+            their_stream(&stream, topics_count) => streams::StreamResponse,
+            damage
+        );
+    }
+
+    #[test]
+    fn replies_without_a_body(damage in damage()) {
+        agree!(Empty => Empty, EmptyResponse => EmptyResponse, damage);
     }
 
     #[test]

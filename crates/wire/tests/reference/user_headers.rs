@@ -2,7 +2,7 @@
 //!
 //! The reference looks at kinds and lengths only, so what it takes of damaged bytes and this crate refuses is listed.
 
-use crate::check::damage;
+use crate::check::{CASES, damage};
 use crate::strategies::name;
 use bytes::BytesMut;
 use iggy_binary_protocol::{
@@ -12,15 +12,12 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use ringmain_wire::{HeaderKind, HeaderValue, UserHeaders, UserHeadersWriter, WireError};
 
-/// Cases of each property.
-const CASES: u32 = 1000;
-
 /// Pairs of a key and a value, the value as kind and bytes.
 pub(crate) type Pairs = Vec<(String, (u8, Vec<u8>))>;
 
 /// Bytes that are a value of the kind with this number.
 fn value_of(code: u8) -> BoxedStrategy<(u8, Vec<u8>)> {
-    let kind = HeaderKind::from_code(code).expect("1 to 15");
+    let kind = HeaderKind::from_u8(code).expect("1 to 15");
     let bytes = match (kind, kind.fixed_bytes()) {
         (HeaderKind::String, _) => name().prop_map(String::into_bytes).boxed(),
         (HeaderKind::Bool, _) => (0..=1u8).prop_map(|byte| vec![byte]).boxed(),
@@ -46,7 +43,7 @@ fn our_value((code, bytes): &(u8, Vec<u8>)) -> HeaderValue<'_> {
             <$Number>::from_le_bytes(bytes[..].try_into().expect("as long as its kind"))
         };
     }
-    match HeaderKind::from_code(*code).expect("1 to 15") {
+    match HeaderKind::from_u8(*code).expect("1 to 15") {
         HeaderKind::Raw => HeaderValue::Raw(bytes),
         HeaderKind::String => HeaderValue::String(str::from_utf8(bytes).expect("from text")),
         HeaderKind::Bool => HeaderValue::Bool(bytes[0] == 1),
@@ -80,7 +77,14 @@ pub(crate) fn our_bytes(pairs: &Pairs) -> Vec<u8> {
 pub(crate) fn their_bytes(pairs: &Pairs) -> Vec<u8> {
     let entries: Vec<_> = pairs
         .iter()
-        .map(|(key, (code, bytes))| (HeaderKind::String.code(), key.as_bytes(), *code, &bytes[..]))
+        .map(|(key, (code, bytes))| {
+            (
+                HeaderKind::String.as_u8(),
+                key.as_bytes(),
+                *code,
+                &bytes[..],
+            )
+        })
         .collect();
     let mut buffer = BytesMut::new();
     encode_user_headers(&entries, &mut buffer);
@@ -109,7 +113,7 @@ fn is_stricter(error: &WireError) -> bool {
 fn their_view(bytes: &[u8]) -> Pairs {
     WireUserHeaderIterator::new(bytes)
         .map(|entry| {
-            assert_eq!(entry.key_kind.0, HeaderKind::String.code());
+            assert_eq!(entry.key_kind.0, HeaderKind::String.as_u8());
             let key = String::from_utf8(entry.key.to_vec()).expect("from text");
             (key, (entry.value_kind.0, entry.value.to_vec()))
         })
@@ -140,7 +144,7 @@ proptest! {
         prop_assert_eq!(written_again(&read), ours, "what we read of the reference");
         for ((key, (code, _)), (found, value)) in pairs.iter().zip(&read) {
             prop_assert_eq!(key, found);
-            prop_assert_eq!(*code, value.kind().code());
+            prop_assert_eq!(*code, value.kind().as_u8());
         }
 
         for damaged in damage.apply(&theirs) {
