@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringmain::{Outcome, Partitioning, Record};
-use support::{PATIENCE, Server, block_on, read_back, unique};
+use support::{PATIENCE, Server, Start, block_on, read_back};
 
 #[test]
 fn records_are_stored_in_order_and_read_back_as_sent() {
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
-    let stream = unique("basic");
+    let engine = server.engine().start();
+    let stream = server.stream("basic");
     let producer = engine
         .producer(&stream, "topic")
         .create_if_missing(1)
@@ -53,56 +53,10 @@ fn records_are_stored_in_order_and_read_back_as_sent() {
 }
 
 #[test]
-fn records_of_every_size_arrive_whole_and_in_order() {
-    let server = Server::start();
-    let engine = server
-        .engine()
-        .memory_bytes_max(160 << 20)
-        .build()
-        .expect("a healthy server");
-    let stream = unique("sizes");
-    let producer = engine
-        .producer(&stream, "topic")
-        .create_if_missing(1)
-        .build()
-        .expect("a new topic");
-    // Around the copy threshold, a slot, a batch by reference, a receive buffer, and the largest that tests send.
-    let mut sizes = vec![0, 1, 255, 4096, 20_000_000];
-    for edge in [32 << 10, 64 << 10, 1 << 20] {
-        sizes.extend([edge - 1088, edge - 1, edge, edge + 1]);
-    }
-    sizes.extend([0, 60_000_000, 3, 0]);
-    let payload =
-        |index: usize, size: usize| Bytes::from(vec![u8::try_from(index).expect("few"); size]);
-    let records = sizes
-        .iter()
-        .enumerate()
-        .map(|(index, size)| Record::new(payload(index, *size)));
-    let receipts = producer.send_batch(records).expect("all accepted");
-    let account = receipts.wait_deadline(Instant::now() + PATIENCE);
-    assert_eq!(account.stored, sizes.len() as u64, "{account}");
-    for (index, size) in sizes.iter().enumerate() {
-        let offset = index as u64;
-        let polled = engine
-            .poll(&stream, "topic", 0, offset, 1, PATIENCE)
-            .expect("a poll");
-        assert_eq!(polled.records[0].offset, offset);
-        assert!(
-            polled.records[0].payload == payload(index, *size),
-            "record {index} of {size} bytes"
-        );
-    }
-    let stats = engine.stats();
-    assert_eq!(stats.transport.completion_overflows, 0);
-    assert_eq!(stats.transport.stale_completions, 0);
-    assert!(engine.close(PATIENCE).drained);
-}
-
-#[test]
 fn ids_times_and_user_headers_are_kept() {
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
-    let stream = unique("fields");
+    let engine = server.engine().start();
+    let stream = server.stream("fields");
     let producer = engine
         .producer(&stream, "topic")
         .create_if_missing(1)
@@ -146,8 +100,8 @@ fn ids_times_and_user_headers_are_kept() {
 #[test]
 fn a_receipt_is_a_future_a_wait_and_a_callback() {
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
-    let stream = unique("receipts");
+    let engine = server.engine().start();
+    let stream = server.stream("receipts");
     let producer = engine
         .producer(&stream, "topic")
         .create_if_missing(1)
@@ -182,8 +136,8 @@ fn many_threads_share_a_producer_and_keep_their_own_order() {
     const THREADS: u32 = 4;
     const RECORDS: u32 = 3000;
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
-    let stream = unique("threads");
+    let engine = server.engine().start();
+    let stream = server.stream("threads");
     let producer = engine
         .producer(&stream, "topic")
         .create_if_missing(1)
@@ -218,8 +172,8 @@ fn many_threads_share_a_producer_and_keep_their_own_order() {
 #[test]
 fn linger_waits_and_a_flush_ends_it() {
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
-    let stream = unique("linger");
+    let engine = server.engine().start();
+    let stream = server.stream("linger");
     let producer = engine
         .producer(&stream, "topic")
         .create_if_missing(1)

@@ -3,7 +3,7 @@
 mod support;
 
 use ringmain::{BuildError, Engine, Partitioning, limits};
-use support::Server;
+use support::{Server, Start};
 
 fn option_of(error: &BuildError) -> &'static str {
     match error {
@@ -57,7 +57,7 @@ fn options_of_an_engine_out_of_range_are_named() {
 #[test]
 fn options_of_a_producer_out_of_range_are_named() {
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
+    let engine = server.engine().start();
     let base = || {
         engine
             .producer("stream", "topic")
@@ -99,7 +99,7 @@ fn options_of_a_producer_out_of_range_are_named() {
         );
     }
     let missing = engine
-        .producer(support::unique("missing"), "topic")
+        .producer(server.stream("missing"), "topic")
         .build()
         .expect_err("no such stream");
     assert!(

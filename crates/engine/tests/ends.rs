@@ -10,10 +10,7 @@ use ringmain::{
 };
 use ringmain_broker::{Action, Broker, Fault, Script};
 use ringmain_wire::Operation;
-use support::{PATIENCE, Server, read_back, unique};
-
-/// Generous for a busy machine, far below any timeout of the engine.
-const PROMPT: Duration = Duration::from_secs(5);
+use support::{Checked, Network, PATIENCE, PROMPT, Proxy, Server, Start, read_back};
 
 fn engine_for(address: SocketAddr) -> ringmain::EngineBuilder {
     Engine::builder()
@@ -52,10 +49,7 @@ fn a_black_hole_ends_the_build_by_its_timeout() {
 #[test]
 fn a_wrong_password_is_told_from_an_unreachable_server() {
     let server = Server::embedded(Broker::builder());
-    let Server::Embedded(broker) = &server else {
-        unreachable!("just made")
-    };
-    let url = format!("iggy://iggy:wrong@{}", broker.addr());
+    let url = format!("iggy://iggy:wrong@{}", server.address());
     let started = Instant::now();
     let error = Engine::builder()
         .server(url)
@@ -72,10 +66,10 @@ fn a_wrong_password_is_told_from_an_unreachable_server() {
 
 #[test]
 fn closing_in_front_of_a_stalled_server_takes_its_time_and_no_more() {
-    let server = Server::embedded(Broker::builder().commit_delay_us(3_600_000_000));
-    let engine = server.engine().build().expect("a server that takes logins");
+    let server = Server::stalled();
+    let engine = server.engine().start();
     let producer = engine
-        .producer(unique("stall"), "topic")
+        .producer(server.stream("stall"), "topic")
         .create_if_missing(4)
         .build()
         .expect("a new topic");
@@ -95,7 +89,7 @@ fn closing_in_front_of_a_stalled_server_takes_its_time_and_no_more() {
     assert!(receipts.iter().all(|receipt| receipt.outcome().is_some()));
     // The engine lives on.
     let other = engine
-        .producer(unique("after"), "topic")
+        .producer(server.stream("after"), "topic")
         .create_if_missing(1)
         .build()
         .expect("a new topic");
@@ -109,10 +103,10 @@ fn closing_in_front_of_a_stalled_server_takes_its_time_and_no_more() {
 
 #[test]
 fn every_record_has_its_answer_by_its_delivery_timeout() {
-    let server = Server::embedded(Broker::builder().commit_delay_us(3_600_000_000));
-    let engine = server.engine().build().expect("a server that takes logins");
+    let server = Server::stalled();
+    let engine = server.engine().start();
     let producer = engine
-        .producer(unique("deadline"), "topic")
+        .producer(server.stream("deadline"), "topic")
         .create_if_missing(1)
         .window_requests_max(2)
         .delivery_timeout_us(300_000)
@@ -154,7 +148,7 @@ fn a_server_that_never_reads_again_ends_in_receipts_by_the_deadline() {
 fn deaf(path: WritePath) {
     let stall = Action::StallReading { us: 3_600_000_000 };
     let script = Script::new().fault(Fault::on(Operation::SendMessages).action(stall).times(0));
-    let server = Server::embedded(Broker::builder().script(script));
+    let server = Server::faulty(script);
     let sockets = SocketOptions {
         send_buffer_bytes: Some(8192),
         ..SocketOptions::default()
@@ -164,14 +158,14 @@ fn deaf(path: WritePath) {
         .memory_bytes_max(64 << 20)
         .socket_options(sockets);
     let engine = match builder.write_path(path).build() {
-        Ok(engine) => engine,
+        Ok(engine) => Checked::new(engine),
         Err(BuildError::Setup(cause)) => {
             return println!("skipped on this kernel: {path:?}: {cause}");
         }
         Err(error) => panic!("{error}"),
     };
     let producer = engine
-        .producer(unique("deaf"), "topic")
+        .producer(server.stream("deaf"), "topic")
         .create_if_missing(1)
         .delivery_timeout_us(300_000)
         .build()
@@ -189,16 +183,14 @@ fn deaf(path: WritePath) {
         "{path:?}: {:?}",
         started.elapsed()
     );
-    assert!(engine.close(Duration::ZERO).account.balances());
-    assert_eq!(engine.stats().slots_free, engine.stats().slots, "{path:?}");
 }
 
 #[test]
 fn purge_hands_back_what_was_never_sent() {
-    let server = Server::embedded(Broker::builder().commit_delay_us(3_600_000_000));
-    let engine = server.engine().build().expect("a server that takes logins");
+    let server = Server::stalled();
+    let engine = server.engine().start();
     let producer = engine
-        .producer(unique("purge"), "topic")
+        .producer(server.stream("purge"), "topic")
         .create_if_missing(1)
         .window_requests_max(1)
         .batch_records_max(10)
@@ -243,10 +235,10 @@ fn purge_hands_back_what_was_never_sent() {
 
 #[test]
 fn dropping_every_handle_answers_every_receipt() {
-    let server = Server::embedded(Broker::builder().commit_delay_us(3_600_000_000));
-    let engine = server.engine().build().expect("a server that takes logins");
+    let server = Server::stalled();
+    let engine = server.engine().build().expect("a healthy server");
     let producer = engine
-        .producer(unique("drop"), "topic")
+        .producer(server.stream("drop"), "topic")
         .create_if_missing(1)
         .build()
         .expect("a new topic");
@@ -263,9 +255,9 @@ fn dropping_every_handle_answers_every_receipt() {
 #[test]
 fn a_server_that_is_gone_ends_in_receipts_and_calls_that_explain() {
     let server = Server::embedded(Broker::builder());
-    let engine = server.engine().build().expect("a healthy server");
+    let engine = server.engine().start();
     let producer = engine
-        .producer(unique("gone"), "topic")
+        .producer(server.stream("gone"), "topic")
         .create_if_missing(1)
         .delivery_timeout_us(200_000)
         .build()
@@ -295,8 +287,8 @@ fn a_server_that_is_gone_ends_in_receipts_and_calls_that_explain() {
 #[test]
 fn a_healthy_close_drains_and_reads_back() {
     let server = Server::start();
-    let stream = unique("drain");
-    let engine = server.engine().build().expect("a healthy server");
+    let stream = server.stream("drain");
+    let engine = server.engine().start();
     let producer = engine
         .producer(&stream, "topic")
         .create_if_missing(1)
@@ -311,6 +303,69 @@ fn a_healthy_close_drains_and_reads_back() {
         "{}",
         report.account
     );
-    let reader = server.engine().build().expect("a healthy server");
+    let reader = server.engine().start();
     assert_eq!(read_back(&reader, &stream, "topic", 0).len(), 10_000);
+}
+
+/// How a network dies under an engine that is logged in.
+#[derive(Debug, Clone, Copy)]
+enum Death {
+    /// The peer is gone without a word, or reads no more: half open.
+    Silent(Network),
+    /// The connection is cut, and what is there afterwards accepts and never answers.
+    BlackHole,
+}
+
+#[test]
+fn a_network_that_dies_in_any_way_ends_in_receipts_by_the_deadline() {
+    for death in [
+        Death::Silent(Network::Frozen),
+        Death::Silent(Network::Lossy),
+        Death::BlackHole,
+    ] {
+        let server = Server::embedded(Broker::builder());
+        let proxy = Proxy::start(server.broker().addr(), Vec::new());
+        let url = format!("iggy://iggy:iggy@{}", proxy.address());
+        let engine = server.engine().server(url).start();
+        let stream = server.stream("dies");
+        let producer = engine
+            .producer(&stream, "topic")
+            .create_if_missing(1)
+            .delivery_timeout_us(300_000)
+            .build()
+            .expect("a new topic");
+        let first = producer.send(Record::new("x")).expect("accepted").wait();
+        assert!(first.is_stored(), "{death:?}: {first}");
+        match death {
+            Death::Silent(network) => proxy.set(network),
+            Death::BlackHole => {
+                proxy.set(Network::Lossy);
+                proxy.cut();
+            }
+        }
+        let started = Instant::now();
+        let receipts = producer
+            .send_batch((0..200).map(|_| Record::new(vec![3; 20_000])))
+            .expect("accepted");
+        let account = receipts.wait_deadline(started + PATIENCE);
+        assert!(
+            started.elapsed() < PROMPT,
+            "{death:?}: {:?}",
+            started.elapsed()
+        );
+        assert_eq!(
+            account.unknown + account.not_sent,
+            200,
+            "{death:?}: {account}"
+        );
+        // A second thought: nothing that is told as not sent is in the log.
+        let at_most = 1 + account.unknown;
+        proxy.set(Network::Up);
+        let started = Instant::now();
+        engine.close(Duration::from_millis(200));
+        assert!(started.elapsed() < PROMPT, "{death:?}");
+        let reader = server.engine().start();
+        let stored = read_back(&reader, &stream, "topic", 0).len() as u64;
+        assert!(stored <= at_most, "{death:?}: {stored} of {at_most}");
+    }
 }

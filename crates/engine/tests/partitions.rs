@@ -10,46 +10,52 @@ use ringmain::{BuildError, Call, Outcome, Partitioning, Record, SendError};
 use ringmain_wire::codec::Encode;
 use ringmain_wire::payload::topic::CreatePartitions;
 use ringmain_wire::{Identifier, Operation};
-use support::{PATIENCE, Server, read_back, unique};
+use support::{PATIENCE, Server, Start, audit, numbered, read_back};
 
 #[test]
 fn a_key_goes_where_every_sdk_sends_it() {
     let server = Server::start();
-    let engine = server
-        .engine()
-        .connections(3)
-        .build()
-        .expect("a healthy server");
-    let stream = unique("keys");
-    let producer = engine
-        .producer(&stream, "topic")
-        .create_if_missing(7)
-        .partitioning(Partitioning::Key)
-        .build()
-        .expect("a new topic");
-    for number in 0..500_u32 {
-        let key = format!("key-{}", number % 50);
-        let record = Record::new(number.to_le_bytes().to_vec()).key(key.clone());
-        let outcome = producer.send(record).expect("accepted").wait();
-        // XxHash32, seed 0, modulo the partition count.
-        let expected = xxhash(key.as_bytes()) % 7;
-        assert!(
-            matches!(outcome, Outcome::Stored { partition, .. } if partition == expected),
-            "{key}: {outcome}, expected partition {expected}"
-        );
+    let engine = server.engine().connections(3).start();
+    let stream = server.stream("keys");
+    for partitions in [1, 2, 7, 64] {
+        let topic = format!("topic-{partitions}");
+        let producer = engine
+            .producer(&stream, &topic)
+            .create_if_missing(partitions)
+            .partitioning(Partitioning::Key)
+            .build()
+            .expect("a new topic");
+        // Every length, so that every step of the hash has its turn.
+        let keys: Vec<Vec<u8>> = (1..=255_u8)
+            .map(|length| (0..length).map(|at| at.wrapping_mul(31) ^ length).collect())
+            .collect();
+        let records = keys
+            .iter()
+            .map(|key| Record::new(key.clone()).key(key.clone()));
+        let receipts = producer.send_batch(records).expect("accepted");
+        assert!(producer.flush(PATIENCE));
+        for (key, receipt) in keys.iter().zip(receipts.iter()) {
+            // XxHash32, seed 0, modulo the partition count.
+            let expected = xxhash(key) % partitions;
+            let outcome = receipt.outcome().expect("flushed");
+            assert!(
+                matches!(outcome, Outcome::Stored { partition, .. } if partition == expected),
+                "{key:?}: {outcome}, expected partition {expected}"
+            );
+        }
+        let none = producer
+            .send(Record::new("no key"))
+            .expect_err("a key is needed");
+        assert_eq!(none, SendError::Key { bytes: 0 });
+        let long = producer
+            .send(Record::new("long key").key(vec![1; 256]))
+            .expect_err("keys have 255 bytes at most");
+        assert_eq!(long, SendError::Key { bytes: 256 });
     }
-    let none = producer
-        .send(Record::new("no key"))
-        .expect_err("a key is needed");
-    assert_eq!(none, SendError::Key { bytes: 0 });
-    let long = producer
-        .send(Record::new("long key").key(vec![1; 256]))
-        .expect_err("keys have 255 bytes at most");
-    assert_eq!(long, SendError::Key { bytes: 256 });
 }
 
-/// XxHash32 with seed 0, written down from its specification for short keys, so that the crate in use is checked.
-fn xxhash(bytes: &[u8]) -> u32 {
+/// XxHash32 with seed 0, written down from its specification, so that the crate in use is checked.
+fn xxhash(mut bytes: &[u8]) -> u32 {
     const P: [u32; 5] = [
         0x9E37_79B1,
         0x85EB_CA77,
@@ -57,13 +63,28 @@ fn xxhash(bytes: &[u8]) -> u32 {
         0x27D4_EB2F,
         0x1656_67B1,
     ];
-    assert!(bytes.len() < 16);
-    let mut hash = P[4].wrapping_add(u32::try_from(bytes.len()).expect("short"));
+    let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+    let len = u32::try_from(bytes.len()).expect("short");
+    let mut hash = P[4];
+    if bytes.len() >= 16 {
+        let mut lanes = [P[0].wrapping_add(P[1]), P[1], 0, 0_u32.wrapping_sub(P[0])];
+        while bytes.len() >= 16 {
+            for (lane, input) in lanes.iter_mut().zip(bytes.chunks_exact(4)) {
+                let mixed = lane.wrapping_add(word(input).wrapping_mul(P[1]));
+                *lane = mixed.rotate_left(13).wrapping_mul(P[0]);
+            }
+            bytes = &bytes[16..];
+        }
+        let turns = [1, 7, 12, 18];
+        hash = lanes.iter().zip(turns).fold(0, |sum: u32, (lane, by)| {
+            sum.wrapping_add(lane.rotate_left(by))
+        });
+    }
+    hash = hash.wrapping_add(len);
     let mut words = bytes.chunks_exact(4);
-    for word in &mut words {
-        let word = u32::from_le_bytes(word.try_into().expect("four bytes"));
+    for input in &mut words {
         hash = hash
-            .wrapping_add(word.wrapping_mul(P[2]))
+            .wrapping_add(word(input).wrapping_mul(P[2]))
             .rotate_left(17)
             .wrapping_mul(P[3]);
     }
@@ -79,45 +100,65 @@ fn xxhash(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn balanced_spreads_evenly_over_many_partitions_connections_and_shards() {
+fn balanced_spreads_evenly_over_any_partitions_connections_and_shards() {
     let server = Server::start();
-    let engine = server
-        .engine()
-        .shards(2)
-        .connections(16)
-        .build()
-        .expect("a healthy server");
-    let stream = unique("balanced");
-    let producer = engine
-        .producer(&stream, "topic")
-        .create_if_missing(256)
-        .build()
-        .expect("a new topic");
-    producer.warm();
-    let receipts = producer
-        .send_batch((0..256 * 20_u32).map(|number| Record::new(number.to_le_bytes().to_vec())))
-        .expect("all accepted");
-    assert!(producer.flush(PATIENCE));
-    let mut counts = HashMap::new();
-    for receipt in receipts.iter() {
-        match receipt.outcome() {
-            Some(Outcome::Stored { partition, .. }) => {
-                *counts.entry(partition).or_insert(0_u32) += 1;
+    let table = [
+        (1, 1, 1),
+        (1, 64, 4),
+        (3, 2, 1),
+        (16, 16, 1),
+        (64, 64, 2),
+        (256, 1, 1),
+        (256, 16, 2),
+        (256, 64, 1),
+    ];
+    for (partitions, connections, shards) in table {
+        let what = format!("{partitions} partitions, {connections} connections, {shards} shards");
+        let engine = server
+            .engine()
+            .shards(shards)
+            .connections(connections)
+            .start();
+        let stream = server.stream("balanced");
+        let producer = engine
+            .producer(&stream, "topic")
+            .create_if_missing(partitions)
+            .build()
+            .expect("a new topic");
+        producer.warm();
+        assert_eq!(
+            engine.stats().sessions_active,
+            u64::from(connections),
+            "{what}"
+        );
+        let receipts = producer
+            .send_batch((0..partitions * 20).map(numbered))
+            .expect("all accepted");
+        assert!(producer.flush(PATIENCE), "{what}");
+        let outcomes: Vec<Outcome> = receipts
+            .iter()
+            .map(|receipt| receipt.outcome().expect("flushed"))
+            .collect();
+        let mut counts = HashMap::new();
+        for outcome in &outcomes {
+            match outcome {
+                Outcome::Stored { partition, .. } => *counts.entry(*partition).or_insert(0) += 1,
+                other => panic!("{what}: {other}"),
             }
-            other => panic!("{other:?}"),
         }
+        assert_eq!(counts.len(), partitions as usize, "{what}");
+        assert!(counts.values().all(|count| *count == 20), "{what}");
+        let log = audit(&server, &stream, partitions, &outcomes);
+        assert!(log.is_sorted, "{what}");
+        assert!(engine.close(PATIENCE).drained, "{what}");
     }
-    assert_eq!(counts.len(), 256);
-    assert!(counts.values().all(|count| *count == 20));
-    assert_eq!(engine.stats().sessions_active, 16);
-    assert!(engine.close(PATIENCE).drained);
 }
 
 #[test]
 fn sticky_fills_a_batch_before_it_moves_on() {
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
-    let stream = unique("sticky");
+    let engine = server.engine().start();
+    let stream = server.stream("sticky");
     let producer = engine
         .producer(&stream, "topic")
         .create_if_missing(3)
@@ -151,8 +192,8 @@ fn sticky_fills_a_batch_before_it_moves_on() {
 #[test]
 fn a_custom_choice_is_followed_and_checked() {
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
-    let stream = unique("custom");
+    let engine = server.engine().start();
+    let stream = server.stream("custom");
     let by_length =
         |payload: &[u8], _: Option<&[u8]>, _: u32| u32::try_from(payload.len()).expect("short");
     let producer = engine
@@ -183,8 +224,8 @@ fn a_custom_choice_is_followed_and_checked() {
 #[test]
 fn partitions_added_while_sending_are_found() {
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
-    let stream = unique("growing");
+    let engine = server.engine().start();
+    let stream = server.stream("growing");
     let producer = engine
         .producer(&stream, "topic")
         .create_if_missing(1)
@@ -230,8 +271,8 @@ fn partitions_added_while_sending_are_found() {
 #[test]
 fn producers_of_one_topic_share_its_windows_and_keep_their_own_accounts() {
     let server = Server::start();
-    let engine = server.engine().build().expect("a healthy server");
-    let stream = unique("shared");
+    let engine = server.engine().start();
+    let stream = server.stream("shared");
     let first = engine
         .producer(&stream, "topic")
         .create_if_missing(1)

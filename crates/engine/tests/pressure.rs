@@ -9,22 +9,18 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringmain::{Engine, Outcome, Producer, Record, SendError};
+use ringmain::{Outcome, Producer, Record, SendError};
 use ringmain_broker::Broker;
-use support::{PATIENCE, Server, unique};
+use support::{Checked, PATIENCE, Server, Start};
 
 const MEMORY_BYTES: u64 = 4 << 20;
 
 /// An engine with little memory in front of a server that does not answer sends.
-fn stalled() -> (Server, Engine, Producer) {
-    let server = Server::embedded(Broker::builder().commit_delay_us(3_600_000_000));
-    let engine = server
-        .engine()
-        .memory_bytes_max(MEMORY_BYTES)
-        .build()
-        .expect("a server that takes logins");
+fn stalled() -> (Server, Checked, Producer) {
+    let server = Server::stalled();
+    let engine = server.engine().memory_bytes_max(MEMORY_BYTES).start();
     let producer = engine
-        .producer(unique("stalled"), "topic")
+        .producer(server.stream("stalled"), "topic")
         .create_if_missing(1)
         .build()
         .expect("a new topic");
@@ -100,13 +96,9 @@ fn large_records_are_counted_by_their_bytes_until_their_answer() {
 #[test]
 fn waiting_futures_are_served_in_order_and_may_be_dropped() {
     let server = Server::embedded(Broker::builder().commit_delay_us(300_000));
-    let engine = server
-        .engine()
-        .memory_bytes_max(MEMORY_BYTES)
-        .build()
-        .expect("a healthy server");
+    let engine = server.engine().memory_bytes_max(MEMORY_BYTES).start();
     let producer = engine
-        .producer(unique("futures"), "topic")
+        .producer(server.stream("futures"), "topic")
         .create_if_missing(1)
         .build()
         .expect("a new topic");
@@ -169,10 +161,9 @@ fn somebody_who_waits_for_memory_ends_the_linger_of_others() {
         .engine()
         .memory_bytes_max(512 << 10)
         .slot_bytes(64 << 10)
-        .build()
-        .expect("a healthy server");
+        .start();
     let producer = engine
-        .producer(unique("hurry"), "topic")
+        .producer(server.stream("hurry"), "topic")
         .create_if_missing(8)
         .linger_us(50_000_000)
         .build()

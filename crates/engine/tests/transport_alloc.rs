@@ -4,8 +4,9 @@
 //! A test binary of its own, because the allocator it counts with is the whole process's. What it does not show: that
 //! `Bytes` of the caller are freed elsewhere; letting go of them is the transport's task.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "support/counting.rs"]
+mod counting;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -19,46 +20,9 @@ use ringmain::transport::{
     WritePath,
 };
 
-thread_local! {
-    /// Allocations of this thread since it asked for counting; `None` while it does not.
-    static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
-struct Counting;
-
-fn count() {
-    // A thread that is ending has no counter any more.
-    let _ = COUNTED.try_with(|counted| counted.set(counted.get().map(|count| count + 1)));
-}
-
-// SAFETY: every call goes to the system allocator unchanged; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise; the memory came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise; the memory came from `System`.
-        unsafe { System.realloc(pointer, layout, new_size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// Allocations of this thread during `run`.
 fn allocations(run: impl FnOnce()) -> u64 {
-    COUNTED.set(Some(0));
-    run();
-    COUNTED.take().expect("counting was on")
+    counting::allocations(run).0
 }
 
 /// A driver that keeps no events: what it waits for is counted on the stack.

@@ -1,0 +1,65 @@
+//! Engines of tests, and what must hold when a test is done with one, whatever it tested.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use ringmain::{Engine, EngineBuilder};
+
+/// An engine that is closed and checked when it is dropped: the account balances, no completion was lost or out of
+/// place, every slot and every byte is back.
+pub(crate) struct Checked {
+    engine: Engine,
+    by_reference_bytes: u64,
+}
+
+/// [`EngineBuilder::build`], checked at the end.
+pub(crate) trait Start {
+    /// Starts an engine where nothing stands in the way.
+    fn start(self) -> Checked;
+}
+
+impl Start for EngineBuilder {
+    fn start(self) -> Checked {
+        Checked::new(self.build().expect("a server that takes logins"))
+    }
+}
+
+impl Checked {
+    pub(crate) fn new(engine: Engine) -> Self {
+        let by_reference_bytes = engine.stats().by_reference_bytes_free;
+        Self {
+            engine,
+            by_reference_bytes,
+        }
+    }
+}
+
+impl Deref for Checked {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        // A test that closed it already gets the same report.
+        let report = self.engine.close(Duration::ZERO);
+        let account = report.account;
+        assert!(account.balances() && account.in_flight == 0, "{account}");
+        // The shards have ended: these are final.
+        let stats = self.engine.stats();
+        assert_eq!(stats.transport.completion_overflows, 0, "overflows");
+        assert_eq!(stats.transport.stale_completions, 0, "stale completions");
+        assert_eq!(stats.slots_free, stats.slots, "every slot came back");
+        assert_eq!(
+            stats.by_reference_bytes_free, self.by_reference_bytes,
+            "every byte by reference came back"
+        );
+        assert_eq!(stats.records, account.accepted, "one answer a record");
+    }
+}
