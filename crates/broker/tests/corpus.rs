@@ -1,6 +1,7 @@
-//! The fuzz target's corpus, replayed without a fuzzer: every file as it is, and mutated by a fixed generator.
+//! The fuzz target's corpus, replayed without a fuzzer: every file as it is, and those that come from captures mutated
+//! by a fixed generator.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ringmain_broker::fuzzing::drive_connection;
 
@@ -30,6 +31,12 @@ fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
         .collect()
 }
 
+/// Whether the fuzzer wrote the file: it names its finds by 40 digits.
+fn is_found(path: &Path) -> bool {
+    let name = path.file_name().expect("a file").to_string_lossy();
+    name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Changes bytes, cuts, doubles or drops a part, and plays with the flags.
 fn mutate(input: &[u8], random: &mut Random) -> Vec<u8> {
     let mut mutated = input.to_vec();
@@ -57,12 +64,14 @@ fn mutate(input: &[u8], random: &mut Random) -> Vec<u8> {
 #[test]
 fn the_corpus_and_its_mutations_break_no_promise() {
     let corpus = corpus();
-    assert!(
-        corpus.len() >= 47,
-        "every captured scenario is in the corpus"
-    );
+    let captured = corpus.iter().filter(|(path, _)| !is_found(path)).count();
+    assert!(captured >= 47, "every captured scenario is in the corpus");
     for (path, input) in &corpus {
         println!("{}", path.display());
+        drive_connection(input);
+        if is_found(path) {
+            continue;
+        }
         for flags in (0..64).step_by(7) {
             let mut input = input.clone();
             input[0] = flags;
