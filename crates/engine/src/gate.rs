@@ -16,11 +16,13 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread::Thread;
 use std::time::Instant;
+
+use crate::sync::{
+    self, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Thread, fence, park, park_timeout,
+};
 
 /// Something limited that is taken and put back, from any thread, without waiting.
 pub(crate) trait Stock {
@@ -114,7 +116,7 @@ impl<S: Stock> Gate<S> {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(ringmain_loom)))]
     fn has_waiters(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
@@ -128,7 +130,7 @@ impl<S: Stock> Gate<S> {
         if let Some(grant) = self.try_take(want) {
             return Some(grant);
         }
-        let waiter = self.enqueue(want, Wake::Thread(std::thread::current()));
+        let waiter = self.enqueue(want, Wake::Thread(sync::current()));
         loop {
             match waiter.collect() {
                 Found::Grant(grant) => return Some(grant),
@@ -136,7 +138,7 @@ impl<S: Stock> Gate<S> {
                 Found::Nothing => {}
             }
             match deadline {
-                None => std::thread::park(),
+                None => park(),
                 Some(deadline) => {
                     let now = Instant::now();
                     if now >= deadline {
@@ -144,7 +146,7 @@ impl<S: Stock> Gate<S> {
                         self.serve();
                         return grant;
                     }
-                    std::thread::park_timeout(deadline - now);
+                    park_timeout(deadline - now);
                 }
             }
         }
@@ -309,14 +311,14 @@ impl<S: Stock> Drop for Take<S> {
 
 /// A number of units, as a stock.
 pub(crate) struct Units {
-    available: std::sync::atomic::AtomicU64,
+    available: AtomicU64,
     total: u64,
 }
 
 impl Units {
     pub(crate) fn new(total: u64) -> Self {
         Self {
-            available: std::sync::atomic::AtomicU64::new(total),
+            available: AtomicU64::new(total),
             total,
         }
     }
@@ -349,5 +351,7 @@ impl Stock for Units {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, ringmain_loom))]
+mod loom_tests;
+#[cfg(all(test, not(ringmain_loom)))]
 mod tests;

@@ -13,6 +13,8 @@
 //! `announced` is true while the lane is in the shard's queue or the shard watches it; it changes under the lock
 //! only. The shard never blocks on the lock: it tries, and asks the holder through `wanted` to seal for it.
 
+#[cfg(all(test, ringmain_loom))]
+mod loom_tests;
 mod open;
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};

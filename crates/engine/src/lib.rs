@@ -34,6 +34,7 @@ pub mod server_url;
 mod sessions;
 mod shard;
 mod stats;
+mod sync;
 mod topic;
 pub mod transport;
 

@@ -6,7 +6,9 @@
 
 mod callbacks;
 mod cell;
-#[cfg(test)]
+#[cfg(all(test, ringmain_loom))]
+mod loom_tests;
+#[cfg(all(test, not(ringmain_loom)))]
 mod tests;
 
 use std::fmt;

@@ -4,15 +4,15 @@
 //! forgotten. A cell is reused only when the pool holds the last reference to it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
-use std::thread::Thread;
 use std::time::Instant;
 
 use ringmain_wire::ErrorCode;
 
 use super::callbacks::{Callback, Callbacks};
 use crate::outcome::{NotSentReason, Outcome};
+use crate::sync::{self, Mutex, MutexGuard, OnceLock, Thread, park, park_timeout};
 
 /// Resolved cells a lane keeps for reuse. A lane has `window` batches out and a few receipts held by tasks that have not run
 /// yet; cells past this number are freed when their last receipt goes.
@@ -106,17 +106,17 @@ impl BatchCell {
             if self.outcome.get().is_some() {
                 return;
             }
-            waiters.push(Waiter::Thread(std::thread::current()));
+            waiters.push(Waiter::Thread(sync::current()));
         }
         while self.outcome.get().is_none() {
             match deadline {
-                None => std::thread::park(),
+                None => park(),
                 Some(deadline) => {
                     let now = Instant::now();
                     if now >= deadline {
                         return;
                     }
-                    std::thread::park_timeout(deadline - now);
+                    park_timeout(deadline - now);
                 }
             }
         }
@@ -156,7 +156,7 @@ impl BatchCell {
 
     /// The list, also after a panic of another thread while it held the lock: pushing and draining cannot leave it
     /// half changed.
-    fn waiters(&self) -> std::sync::MutexGuard<'_, Vec<Waiter>> {
+    fn waiters(&self) -> MutexGuard<'_, Vec<Waiter>> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

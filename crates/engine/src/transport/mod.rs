@@ -64,6 +64,8 @@ pub use config::{
 pub use event::{ConnIndex, Errno, Event, LostCause};
 pub use stats::{TransportInfo, TransportStats};
 pub use wake::WakeHandle;
+#[cfg(all(test, ringmain_loom))]
+pub(crate) use wake::model;
 pub use write::Gather;
 
 /// The kernel side of one shard. See the module.

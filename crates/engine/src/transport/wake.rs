@@ -15,10 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-#[cfg(ringmain_loom)]
-use loom::sync::atomic::{AtomicU8, Ordering};
-#[cfg(not(ringmain_loom))]
-use std::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, Ordering};
 
 const AWAKE: u8 = 0;
 const SLEEPING: u8 = 1;
@@ -101,28 +98,28 @@ impl WakeShared {
 
 /// The state alone: what the two sides agree on, without a descriptor.
 #[derive(Debug, Default)]
-pub(super) struct WakeState(AtomicU8);
+pub(crate) struct WakeState(AtomicU8);
 
 impl WakeState {
     /// A waker's step, after it has published its work. True: the shard sleeps and must be signalled.
-    pub(super) fn notify(&self) -> bool {
+    pub(crate) fn notify(&self) -> bool {
         self.0.swap(NOTIFIED, Ordering::AcqRel) == SLEEPING
     }
 
     /// The shard's step before it sleeps. False: somebody woke it since; it must not sleep.
-    pub(super) fn sleep_begin(&self) -> bool {
+    pub(crate) fn sleep_begin(&self) -> bool {
         self.0
             .compare_exchange(AWAKE, SLEEPING, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 
     /// The shard's step after it slept, or instead of sleeping. True: somebody woke it since the last call.
-    pub(super) fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         self.0.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
     }
 
     /// True when `take` would be, without taking: for the spin loop.
-    pub(super) fn is_notified(&self) -> bool {
+    pub(crate) fn is_notified(&self) -> bool {
         self.0.load(Ordering::Relaxed) == NOTIFIED
     }
 }
@@ -152,28 +149,27 @@ mod tests {
     }
 }
 
-/// Every interleaving of wakers and shard, with every value the memory model allows:
-/// `RUSTFLAGS="--cfg ringmain_loom" cargo test -p ringmain --lib loom`.
+/// What models of other hand-overs need of this one.
 #[cfg(all(test, ringmain_loom))]
-mod loom_tests {
-    use super::*;
-    use loom::sync::atomic::AtomicUsize;
+pub(crate) mod model {
     use loom::sync::{Condvar, Mutex};
+
+    pub(crate) use super::WakeState;
 
     /// The eventfd: a signal stays until it is read.
     #[derive(Default)]
-    struct Signal {
+    pub(crate) struct Signal {
         is_set: Mutex<bool>,
         changed: Condvar,
     }
 
     impl Signal {
-        fn set(&self) {
+        pub(crate) fn set(&self) {
             *self.is_set.lock().unwrap() = true;
             self.changed.notify_one();
         }
 
-        fn wait(&self) {
+        pub(crate) fn wait(&self) {
             let mut is_set = self.is_set.lock().unwrap();
             while !*is_set {
                 is_set = self.changed.wait(is_set).unwrap();
@@ -181,6 +177,15 @@ mod loom_tests {
             *is_set = false;
         }
     }
+}
+
+/// Every interleaving of wakers and shard, with every value the memory model allows:
+/// `RUSTFLAGS="--cfg ringmain_loom" cargo test -p ringmain --lib loom`.
+#[cfg(all(test, ringmain_loom))]
+mod loom_tests {
+    use super::model::Signal;
+    use super::*;
+    use loom::sync::atomic::AtomicUsize;
 
     #[derive(Default)]
     struct Shared {
