@@ -90,10 +90,16 @@ impl Server {
         format!("iggy://{user}:{password}@{}", self.address())
     }
 
-    /// The configuration of an engine for it: little memory, no pinning, so that tests run side by side.
+    /// The configuration of an engine for it: little memory, no pinning, so that tests run side by side. A real server
+    /// hashes passwords slowly on purpose, so dozens of logins at once need patience.
     pub(crate) fn engine(&self) -> EngineBuilder {
+        let url = match &self.kind {
+            Kind::Embedded(_) => self.url(),
+            Kind::Real(_) => format!("{}?reconnection_retries=unlimited", self.url()),
+        };
         Engine::builder()
-            .server(self.url())
+            .server(url)
+            .connect_timeout_us(PATIENCE.as_micros() as u64)
             .cores([])
             .memory_bytes_max(16 << 20)
             .slot_bytes(64 << 10)
