@@ -1,24 +1,46 @@
-//! What the calibration of `WritePath::Auto` is told: processor time of this thread in the ring, and the bytes that
-//! left for it.
+//! What the calibration of `WritePath::Auto` is told: processor time of this thread in the ring, time by the clock, and
+//! the bytes that left in it.
 //!
 //! It runs only while writes whose path is being measured are out. Only rounds in which one kind of traffic on one path
 //! went out are told: what several share cannot be split.
 
+use std::time::Instant;
+
 use super::config::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS};
-use super::trial::Trial;
+use super::trial::{Spent, Trial};
 
 /// Measures one round of the driver's loop.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Meter {
     /// Writes out whose path is being measured.
     measured_writes: u32,
     cpu_ns: u64,
+    /// Since when what is told next has taken its time; time in which no measured write was out is left out.
+    started: Instant,
+    /// Since when none is out.
+    idle_since: Option<Instant>,
     bytes: [[u64; WRITE_PATHS]; TRAFFIC_KINDS],
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self {
+            measured_writes: 0,
+            cpu_ns: 0,
+            started: now,
+            idle_since: Some(now),
+            bytes: [[0; WRITE_PATHS]; TRAFFIC_KINDS],
+        }
+    }
 }
 
 impl Meter {
     /// A write whose path is being measured goes out.
     pub(super) fn begin(&mut self) {
+        if let Some(idle_since) = self.idle_since.take() {
+            self.started += idle_since.elapsed();
+        }
         self.measured_writes += 1;
     }
 
@@ -29,6 +51,9 @@ impl Meter {
             "each measured write ends once"
         );
         self.measured_writes -= writes;
+        if writes > 0 && self.measured_writes == 0 {
+            self.idle_since = Some(Instant::now());
+        }
     }
 
     /// True while the clock has to be read.
@@ -57,11 +82,21 @@ impl Meter {
             // Nothing left: what was spent belongs to the writes it will lead to.
             (None, _) => return,
             (Some((traffic, path, bytes)), None) => {
-                trials[traffic as usize].record(path, bytes, self.cpu_ns);
+                let until = self.idle_since.unwrap_or_else(Instant::now);
+                let elapsed = until.duration_since(self.started).as_nanos();
+                let spent = Spent {
+                    cpu_ns: self.cpu_ns,
+                    elapsed_ns: u64::try_from(elapsed).unwrap_or(u64::MAX),
+                };
+                trials[traffic as usize].record(path, bytes, spent);
             }
             (Some(_), Some(_)) => {}
         }
         (self.cpu_ns, self.bytes) = (0, [[0; WRITE_PATHS]; TRAFFIC_KINDS]);
+        self.started = Instant::now();
+        if let Some(idle_since) = &mut self.idle_since {
+            *idle_since = self.started;
+        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! The short measured calibration behind `WritePath::Auto`: the first writes go out on each candidate in turn, and
 //! the one that costs this thread the least processor time per byte carries the rest.
 //!
+//! A path may cost little and still be the wrong one: a zero-copy write is done only when the peer has acknowledged it,
+//! and a peer that delays that lets the connection stand idle. So a path on which a byte takes several times as long as
+//! on another leaves the trial, at once and not after its turns, which would take as many times as long.
+//!
 //! It measures real traffic on the real socket: what loopback, a virtual device and a network card charge for zero
 //! copy differs by more than any table could hold. Pure: it is told what was sent and what that cost.
 
@@ -10,8 +14,22 @@ use super::config::WRITE_PATHS;
 /// Measured writes in a row on one path. Long enough that work the kernel puts off (notifications, sends that
 /// waited for room) falls mostly into the turn that caused it.
 const TURN_WRITES: u32 = 32;
+/// How many times as long as on the quickest path a byte may take. Bursts of the application make the same path differ
+/// by less than this from turn to turn; a connection that waits for delayed acknowledgements is twenty times as slow.
+const STALL_FACTOR: f64 = 4.0;
+/// Writes of a turn before it is judged by their time.
+const STALL_WRITES_MIN: u32 = 4;
 /// Turns of each path that count; one more before them warms caches and the connection up.
 const TURNS: usize = 3;
+
+/// What writes cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    /// Processor time of this thread.
+    pub(super) cpu_ns: u64,
+    /// Time by the clock.
+    pub(super) elapsed_ns: u64,
+}
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +37,13 @@ pub(super) struct Trial {
     is_candidate: [bool; WRITE_PATHS],
     /// Nanoseconds of processor time for each MiB, by path and turn. Turn 0 is the warm-up.
     costs: [[f64; TURNS + 1]; WRITE_PATHS],
+    /// The shortest turn of any path so far, in nanoseconds by the clock for each MiB.
+    quickest: f64,
     turn: usize,
     path: CarriedBy,
     turn_writes: u32,
     turn_bytes: u64,
-    turn_cpu_ns: u64,
+    turn_spent: Spent,
     is_decided: bool,
 }
 
@@ -34,11 +54,12 @@ impl Trial {
         let mut trial = Self {
             is_candidate,
             costs: [[0.0; TURNS + 1]; WRITE_PATHS],
+            quickest: f64::INFINITY,
             turn: 0,
             path: CarriedBy::SendMsg,
             turn_writes: 0,
             turn_bytes: 0,
-            turn_cpu_ns: 0,
+            turn_spent: Spent::default(),
             is_decided: false,
         };
         trial.restart();
@@ -63,20 +84,37 @@ impl Trial {
         self.is_decided.then_some(self.path)
     }
 
-    /// Tells that `bytes` went out on `path` for `cpu_ns` of this thread's time. What belongs to an earlier turn is
-    /// ignored.
-    pub(super) fn record(&mut self, path: CarriedBy, bytes: u64, cpu_ns: u64) {
+    /// Tells that `bytes` went out on `path` for so much. What belongs to an earlier turn is ignored.
+    pub(super) fn record(&mut self, path: CarriedBy, bytes: u64, spent: Spent) {
         if self.is_decided || path != self.path || bytes == 0 {
             return;
         }
         self.turn_writes += 1;
         self.turn_bytes += bytes;
-        self.turn_cpu_ns += cpu_ns;
+        self.turn_spent.cpu_ns += spent.cpu_ns;
+        self.turn_spent.elapsed_ns += spent.elapsed_ns;
+        let mib = self.turn_bytes as f64 / f64::from(1 << 20);
+        let elapsed = self.turn_spent.elapsed_ns as f64 / mib;
+        if self.turn_writes >= STALL_WRITES_MIN && elapsed > self.quickest * STALL_FACTOR {
+            self.leave_out(path);
+            return;
+        }
         if self.turn_writes < TURN_WRITES {
             return;
         }
-        let mib = self.turn_bytes as f64 / f64::from(1 << 20);
-        self.costs[self.path as usize][self.turn] = self.turn_cpu_ns as f64 / mib;
+        self.quickest = self.quickest.min(elapsed);
+        self.costs[self.path as usize][self.turn] = self.turn_spent.cpu_ns as f64 / mib;
+        self.next_turn();
+    }
+
+    /// The path stalls. `SendMsg`, which must remain, only has its turn ended: it does not win by being idle, because
+    /// then another path is the quickest.
+    fn leave_out(&mut self, path: CarriedBy) {
+        if path == CarriedBy::SendMsg {
+            self.costs[path as usize][self.turn] = f64::INFINITY;
+        } else {
+            self.is_candidate[path as usize] = false;
+        }
         self.next_turn();
     }
 
@@ -105,6 +143,7 @@ impl Trial {
 
     fn restart(&mut self) {
         self.turn = 0;
+        self.quickest = f64::INFINITY;
         self.reset_turn();
         let mut candidates = CarriedBy::ALL
             .into_iter()
@@ -144,7 +183,7 @@ impl Trial {
     }
 
     fn reset_turn(&mut self) {
-        (self.turn_writes, self.turn_bytes, self.turn_cpu_ns) = (0, 0, 0);
+        (self.turn_writes, self.turn_bytes, self.turn_spent) = (0, 0, Spent::default());
     }
 }
 
@@ -167,9 +206,64 @@ mod tests {
             let path = trial.path();
             let number = writes[path as usize];
             writes[path as usize] += 1;
-            trial.record(path, 1 << 20, cost(path, number));
+            trial.record(path, 1 << 20, steady(cost(path, number)));
         }
         panic!("undecided after 10000 writes: {trial:?}");
+    }
+
+    /// Writes that take the same time whatever they cost.
+    fn steady(cpu_ns: u64) -> Spent {
+        Spent {
+            cpu_ns,
+            elapsed_ns: 1_000_000,
+        }
+    }
+
+    #[test]
+    fn a_path_that_stalls_is_left_after_a_few_writes_however_cheap_it_is() {
+        for stalled in [CarriedBy::SendZc, CarriedBy::SendMsg] {
+            let mut trial = Trial::new(ALL);
+            let mut writes = [0; WRITE_PATHS];
+            while trial.decided().is_none() {
+                let path = trial.path();
+                writes[path as usize] += 1;
+                let spent = if path == stalled {
+                    Spent {
+                        cpu_ns: 1,
+                        elapsed_ns: 20_000_000,
+                    }
+                } else {
+                    steady(100)
+                };
+                trial.record(path, 1 << 20, spent);
+            }
+            assert_ne!(trial.decided(), Some(stalled));
+            let turns = if stalled == CarriedBy::SendMsg {
+                TURNS as u32 + 1
+            } else {
+                1
+            };
+            assert_eq!(writes[stalled as usize], turns * STALL_WRITES_MIN);
+        }
+    }
+
+    #[test]
+    fn bursts_leave_no_path_out() {
+        let mut trial = Trial::new(ALL);
+        let mut number = 0;
+        while trial.decided().is_none() {
+            number += 1;
+            let spent = Spent {
+                cpu_ns: 100,
+                elapsed_ns: if number % TURN_WRITES < 8 {
+                    2_000_000
+                } else {
+                    1_000_000
+                },
+            };
+            trial.record(trial.path(), 1 << 20, spent);
+        }
+        assert_eq!(trial.is_candidate, ALL);
     }
 
     #[test]
@@ -226,7 +320,7 @@ mod tests {
     fn completions_of_an_earlier_turn_are_ignored() {
         let mut trial = Trial::new(ALL);
         for _ in 0..10_000 {
-            trial.record(CarriedBy::SendZc, 1 << 20, 1);
+            trial.record(CarriedBy::SendZc, 1 << 20, steady(1));
         }
         assert_eq!(
             (trial.path(), trial.decided()),
