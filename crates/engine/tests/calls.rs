@@ -69,7 +69,6 @@ fn a_login_is_repeated_after_every_passing_fault() {
 fn a_call_is_repeated_after_every_passing_fault() {
     let mut actions = passing();
     actions.push(Action::Drop);
-    actions.push(Action::Broker(Act::LoseClientTable));
     actions.extend(TRANSIENT.map(Action::Reject));
     let faults = [
         Fault::on(Operation::CreateStream),
@@ -120,4 +119,28 @@ fn a_call_that_is_refused_for_good_names_the_code() {
         };
         assert_eq!(code, denied);
     }
+}
+
+#[test]
+fn a_call_that_may_have_been_carried_out_says_so() {
+    // The server forgets the client, and with it whether it had answered.
+    let lost = Action::Broker(Act::LoseClientTable);
+    let script = Script::new().fault(Fault::on(Operation::CreateTopic).action(lost));
+    let server = Server::faulty(script);
+    let engine = engine(&server).expect("the script spares logins");
+    let stream = server.stream("forgotten");
+    let build = || {
+        engine
+            .producer(&stream, "topic")
+            .create_if_missing(1)
+            .build()
+    };
+    let error = build().expect_err("the server cannot tell");
+    assert!(
+        matches!(error, BuildError::Call(CallError::Lost { .. })),
+        "{error}"
+    );
+    let producer = build().expect("a second attempt, in a new session");
+    let receipt = producer.send(Record::new("x")).expect("accepted");
+    assert!(receipt.wait().is_stored());
 }
