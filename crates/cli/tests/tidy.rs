@@ -39,12 +39,12 @@ const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
         "lowers the limits of a child process, and installs a seccomp filter in it",
     ),
     (
-        "crates/engine/tests/allocations.rs",
+        "crates/engine/tests/support/counting.rs",
         "counts allocations with an allocator of its own",
     ),
     (
-        "crates/engine/tests/transport_alloc.rs",
-        "counts allocations with an allocator of its own",
+        "crates/engine/tests/paths.rs",
+        "lowers the limit of locked memory of a child process",
     ),
 ];
 

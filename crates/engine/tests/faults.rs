@@ -157,8 +157,8 @@ fn restart(down_us: u64) -> Fault {
     })
 }
 
-/// Faults of single requests and their replies.
-fn rows_of_requests() -> Vec<Row> {
+/// Requests that the server refuses.
+fn rows_of_refusals() -> Vec<Row> {
     let not_accepted = Action::Refuse(ErrorCode::TRANSIENT_NOT_ACCEPTED);
     let not_committed = Action::Refuse(ErrorCode::TRANSIENT_NOT_COMMITTED);
     let no_topic = ErrorCode::new(2010).expect("not zero");
@@ -211,6 +211,13 @@ fn rows_of_requests() -> Vec<Row> {
                 );
             },
         ),
+    ]
+}
+
+/// Replies that are lost, late, out of order or in pieces.
+fn rows_of_replies() -> Vec<Row> {
+    let one = |fault| Script::new().fault(fault);
+    vec![
         (
             "silence",
             one(sends(Action::Drop).at(4).every(11).times(8)),
@@ -320,34 +327,35 @@ fn rows_of_brokers() -> Vec<Row> {
             one(act(Act::HoldCommits).at(10)).fault(act(Act::ReleaseCommits).at(20)),
             Report::all_stored,
         ),
-        (
-            "everything at once",
-            Script::new()
-                .fault(restart(10_000).at(60))
-                .fault(
-                    sends(Action::StallReading { us: 50_000 })
-                        .at(10)
-                        .every(70)
-                        .times(2),
-                )
-                .fault(sends(Action::Drop).at(17).every(45).times(4))
-                .fault(cut().at(31).every(60).times(2))
-                .fault(
-                    sends(Action::Refuse(ErrorCode::TRANSIENT_NOT_ACCEPTED))
-                        .at(5)
-                        .every(8)
-                        .times(0),
-                )
-                .fault(
-                    sends(Action::Refuse(ErrorCode::TRANSIENT_NOT_COMMITTED))
-                        .at(6)
-                        .every(19)
-                        .times(0),
-                )
-                .fault(sends(Action::Pieces { bytes: 11 }).at(2).every(3).times(0)),
-            Report::all_stored,
-        ),
     ]
+}
+
+/// All that a healthy log survives, together.
+fn everything_at_once() -> Row {
+    let script = Script::new()
+        .fault(restart(10_000).at(60))
+        .fault(
+            sends(Action::StallReading { us: 50_000 })
+                .at(10)
+                .every(70)
+                .times(2),
+        )
+        .fault(sends(Action::Drop).at(17).every(45).times(4))
+        .fault(sends(Action::CommitAndCut).at(31).every(60).times(2))
+        .fault(
+            sends(Action::Refuse(ErrorCode::TRANSIENT_NOT_ACCEPTED))
+                .at(5)
+                .every(8)
+                .times(0),
+        )
+        .fault(
+            sends(Action::Refuse(ErrorCode::TRANSIENT_NOT_COMMITTED))
+                .at(6)
+                .every(19)
+                .times(0),
+        )
+        .fault(sends(Action::Pieces { bytes: 11 }).at(2).every(3).times(0));
+    ("everything at once", script, Report::all_stored)
 }
 
 /// Runs rows in a setup, some at a time: they mostly wait. A row's name is that of its thread.
@@ -381,8 +389,10 @@ fn tiny_sockets() -> SocketOptions {
 }
 
 fn all_rows() -> Vec<Row> {
-    let mut rows = rows_of_requests();
+    let mut rows = rows_of_refusals();
+    rows.extend(rows_of_replies());
     rows.extend(rows_of_brokers());
+    rows.push(everything_at_once());
     rows
 }
 
