@@ -106,15 +106,6 @@ impl Server {
             .huge_pages(false)
     }
 
-    /// Connections that a test may log in at once. A real server takes the logins of a shard one after the other, and
-    /// each hashes a password: with dozens, the last is not answered within the login timeout.
-    pub(crate) fn connections_max(&self) -> u16 {
-        match &self.kind {
-            Kind::Embedded(_) => 256,
-            Kind::Real(_) => 16,
-        }
-    }
-
     /// A name for a stream that no other test uses, on this server or before. The stream is removed with the server.
     pub(crate) fn stream(&self, what: &str) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
