@@ -7,17 +7,17 @@ use clap::{Parser, Subcommand};
 #[command(name = "ringmain-bench-peers")]
 pub(crate) struct Args {
     /// Only this case; may be given again. Default: all of them.
-    #[arg(long = "case", value_name = "NAME")]
+    #[arg(long = "case", value_name = "NAME", global = true)]
     pub(crate) cases: Vec<String>,
     /// Rounds, in each of which every peer runs once.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Seconds of each measurement, after a warm-up of a quarter of that.
-    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
+    #[arg(long, global = true, default_value_t = 1.0, value_parser = seconds)]
     pub(crate) seconds: f64,
     /// Changes an option of ringmain's setup in every case, to try it; the value as JSON: `write_path="SendMsg"`,
     /// `memory_bytes_max=16777216`, `window=32`. The table then shows another thing than the cases say.
-    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    #[arg(long = "set", value_name = "OPTION=VALUE", global = true)]
     pub(crate) settings: Vec<String>,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

@@ -44,6 +44,25 @@ pub(crate) fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
+/// Time so far in which the two cores did anything for anybody, the host's other guests included, in seconds. The
+/// kernel counts in ticks of 10 ms.
+pub(crate) fn busy_seconds(cores: Cores) -> f64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    busy_ticks(&stat, cores.broker) as f64 / 100.0 + busy_ticks(&stat, cores.client) as f64 / 100.0
+}
+
+/// User, nice, system, interrupts and what the host took away; not idle, not waiting for disks.
+fn busy_ticks(stat: &str, core: usize) -> u64 {
+    let name = format!("cpu{core} ");
+    let line = stat.lines().find_map(|line| line.strip_prefix(&name));
+    let fields = line.unwrap_or_default().split_whitespace().take(8);
+    fields
+        .enumerate()
+        .filter(|(index, _)| ![3, 4].contains(index))
+        .filter_map(|(_, ticks)| ticks.parse::<u64>().ok())
+        .sum()
+}
+
 /// Resident memory now: pages and huge pages.
 pub(crate) fn rss_bytes() -> u64 {
     let status = status();
@@ -94,6 +113,14 @@ mod tests {
         assert_eq!(field_bytes(status, "VmHWM:"), 1234 * 1024);
         assert_eq!(field_bytes(status, "VmRSS:"), 12 * 1024);
         assert_eq!(field_bytes(status, "HugetlbPages:"), 0);
+    }
+
+    #[test]
+    fn a_busy_core_is_told_from_its_neighbours() {
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 1 2 4 1000 1000 8 16 32 64 64\ncpu11 7 0 0 0 0 0 0 0 0 0\n";
+        assert_eq!(busy_ticks(stat, 1), 63);
+        assert_eq!(busy_ticks(stat, 11), 7);
+        assert_eq!(busy_ticks(stat, 2), 0);
     }
 
     #[test]

@@ -68,11 +68,18 @@ fn direct(args: &Args) -> Result<(), Failure> {
         return rounds::once(&chosen, label, args, cores);
     }
     println!("{}\n\n{}", machine::facts(), table::HEAD);
+    let mut others = Vec::new();
     for case in chosen {
         let rounds = rounds::run(&case, args, cores)?;
+        others.extend(rounds.iter().flatten().map(|outcome| outcome.others_busy));
         for row in table::rows(&case, &rounds) {
             println!("{row}");
         }
     }
+    println!(
+        "\nOther work on the two cores during a measurement: {:.0} % of one core in the median, {:.0} % at most.",
+        statistics::median(others.iter().copied()) * 100.0,
+        others.iter().copied().fold(0.0, f64::max) * 100.0,
+    );
     Ok(())
 }

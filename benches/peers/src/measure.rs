@@ -86,6 +86,7 @@ impl Stretch {
             payload_bytes,
             elapsed_s,
             cpu_s,
+            cpu_total_s: machine::cpu_seconds(),
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             rss_peak_bytes: machine::rss_peak_bytes(),

@@ -1,19 +1,28 @@
 //! Rounds: every contender once, each with a broker of its own, and what each claims checked with that broker.
 
+use std::time::Instant;
+
 use crate::args::Args;
 use crate::broker::BrokerProcess;
 use crate::cases::{Case, Contender, Measure};
 use crate::client;
 use crate::failure::Failure;
-use crate::machine::Cores;
+use crate::machine::{self, Cores};
 use crate::peers::frames;
 use crate::spec::{BrokerReport, Order, Report};
+
+/// Other work that a measurement bears, as a part of one core. The kernel's ticks alone make up a few hundredths.
+const OTHERS_BUSY_MAX: f64 = 0.1;
+/// Measurements until the least disturbed one is taken as it is.
+const ATTEMPTS: u32 = 3;
 
 /// One measurement.
 pub(crate) struct Outcome {
     pub(crate) report: Report,
     /// Processor time of the broker for a gigabyte of payload, warm-up included.
     broker_cpu_per_gb: f64,
+    /// What else the two cores did meanwhile, as a part of one core: 0 on a quiet machine.
+    pub(crate) others_busy: f64,
 }
 
 impl Outcome {
@@ -59,12 +68,33 @@ pub(crate) fn run(case: &Case, args: &Args, cores: Cores) -> Result<Rounds, Fail
         }
         for index in order {
             let contender = &case.contenders[index];
-            let outcome = measure(contender, case.sink, args.seconds, cores)?;
+            let outcome = undisturbed(case, contender, args, cores)?;
             log(case.name, round, contender, &outcome);
             rounds[index].push(outcome);
         }
     }
     Ok(rounds)
+}
+
+/// Measures until nothing else disturbs the two cores, a few times at most; the least disturbed counts, whatever its
+/// result is.
+fn undisturbed(
+    case: &Case,
+    contender: &Contender,
+    args: &Args,
+    cores: Cores,
+) -> Result<Outcome, Failure> {
+    let mut best = measure(contender, case.sink, args.seconds, cores)?;
+    for _ in 1..ATTEMPTS {
+        if best.others_busy <= OTHERS_BUSY_MAX {
+            break;
+        }
+        let again = measure(contender, case.sink, args.seconds, cores)?;
+        if again.others_busy < best.others_busy {
+            best = again;
+        }
+    }
+    Ok(best)
 }
 
 /// One contender of each case, once; what it reached goes to the log.
@@ -95,15 +125,20 @@ pub(crate) fn measure(
         seconds,
     };
     let before = broker.report()?;
+    let (started, busy_s) = (Instant::now(), machine::busy_seconds(cores));
     let report = client::start(&order, cores.client)?;
+    let busy_s = machine::busy_seconds(cores) - busy_s;
+    let took_s = started.elapsed().as_secs_f64();
     let after = broker.report()?;
     check(contender, &report, &after)?;
     let broker_cpu_s = after.cpu_s - before.cpu_s;
+    let others_s = (busy_s - broker_cpu_s - report.cpu_total_s).max(0.0);
     let bytes_of_records =
         report.payload_bytes as f64 * report.records_total as f64 / report.records as f64;
     Ok(Outcome {
         report,
         broker_cpu_per_gb: broker_cpu_s / bytes_of_records * 1e9,
+        others_busy: others_s / took_s,
     })
 }
 
@@ -125,7 +160,7 @@ fn log(case: &str, round: u32, contender: &Contender, outcome: &Outcome) {
         format!(", p50 {:.1} us", p50 as f64 / 1e3)
     });
     eprintln!(
-        "{case} {} {:<26} {:>10.0} records/s {:>7.1} MB/s, {:.3} s/GB, client {:.0} %, broker {:.0} %{latency}, peak {} MiB; {}",
+        "{case} {} {:<26} {:>10.0} records/s {:>7.1} MB/s, {:.3} s/GB, client {:.0} %, broker {:.0} %, others {:.0} %{latency}, peak {} MiB; {}",
         round + 1,
         contender.label,
         outcome.value(Measure::RecordsPerSecond),
@@ -133,6 +168,7 @@ fn log(case: &str, round: u32, contender: &Contender, outcome: &Outcome) {
         outcome.value(Measure::CpuPerGb),
         outcome.client_busy() * 100.0,
         outcome.broker_busy() * 100.0,
+        outcome.others_busy * 100.0,
         outcome.report.rss_peak_bytes >> 20,
         outcome.report.note,
     );
@@ -151,6 +187,7 @@ mod tests {
                 payload_bytes: 500_000_000,
                 elapsed_s: 0.5,
                 cpu_s: 0.25,
+                cpu_total_s: 0.5,
                 p50_ns: Some(7_000),
                 p99_ns: None,
                 rss_peak_bytes: 0,
@@ -158,6 +195,7 @@ mod tests {
                 note: String::new(),
             },
             broker_cpu_per_gb: 0.8,
+            others_busy: 0.0,
         };
         assert_eq!(outcome.value(Measure::RecordsPerSecond), 2_000.0);
         assert_eq!(outcome.value(Measure::BytesPerSecond), 1e9);

@@ -168,6 +168,8 @@ pub(crate) struct Report {
     pub(crate) elapsed_s: f64,
     /// User and system time of the process in that time.
     pub(crate) cpu_s: f64,
+    /// The same since the process began.
+    pub(crate) cpu_total_s: f64,
     /// Round trips, nanoseconds; of a round-trip load only.
     pub(crate) p50_ns: Option<u64>,
     /// See `p50_ns`.

@@ -12,6 +12,14 @@ use crate::statistics::median;
 
 const MIB: usize = 1 << 20;
 
+/// Thresholds at which a worker flushes: sends and bytes.
+const BATCHES: [(&str, usize, usize); 4] = [
+    ("batch_length 250", 250, MIB),
+    ("batch_length 0, batch_size 256 KiB", 0, MIB / 4),
+    ("batch_length 0, batch_size 1 MiB", 0, MIB),
+    ("batch_length 0, batch_size 4 MiB", 0, 4 * MIB),
+];
+
 pub(crate) fn run(args: &Args, cores: Cores) -> Result<(), Failure> {
     println!("{}\n", machine::facts());
     println!("| load | configuration | records/s | CPU s/GB | p50 |\n|---|---|---:|---:|---:|");
@@ -71,12 +79,15 @@ fn show(
         outcomes.push(measure(&contender, false, args.seconds, cores)?);
     }
     let of = |measure| median(outcomes.iter().map(|outcome| outcome.value(measure)));
+    let p50 = match load.shape {
+        Shape::RoundTrip => format!("{:.1} us", of(Measure::P50) / 1e3),
+        _ => "–".to_owned(),
+    };
     println!(
-        "| {name} | {} | {:.0} | {:.3} | {:.1} us |",
+        "| {name} | {} | {:.0} | {:.3} | {p50} |",
         contender.label,
         of(Measure::RecordsPerSecond),
         of(Measure::CpuPerGb),
-        of(Measure::P50) / 1e3,
     );
     Ok(())
 }
@@ -137,12 +148,7 @@ fn backgrounds() -> Vec<(String, SdkBackgroundSetup)> {
         .collect();
     let base = setups[3].1;
     let mut add = |label: &str, setup| setups.push((format!("both, {label}"), setup));
-    for (label, batch_length, batch_size) in [
-        ("batch_length 250", 250, MIB),
-        ("batch_length 0, batch_size 256 KiB", 0, MIB / 4),
-        ("batch_length 0, batch_size 1 MiB", 0, MIB),
-        ("batch_length 0, batch_size 4 MiB", 0, 4 * MIB),
-    ] {
+    for (label, batch_length, batch_size) in BATCHES {
         add(
             label,
             SdkBackgroundSetup {
@@ -169,6 +175,14 @@ fn backgrounds() -> Vec<(String, SdkBackgroundSetup)> {
     add(
         "max_buffer_size 256 MiB",
         SdkBackgroundSetup {
+            max_buffer_size: 256 << 20,
+            ..base
+        },
+    );
+    add(
+        "batch_length 0, batch_size 1 MiB, max_buffer_size 256 MiB",
+        SdkBackgroundSetup {
+            batch_length: 0,
             max_buffer_size: 256 << 20,
             ..base
         },
