@@ -173,8 +173,10 @@ pub struct Refused {
 pub struct RefusedBatch {
     /// Why the first refused record was refused.
     pub error: SendError,
-    /// The first refused record; those after it were not looked at.
+    /// The first refused record.
     pub record: Record,
+    /// Records after it that had been taken from the iterator, in order. They were not looked at.
+    pub rest: Vec<Record>,
     /// Receipts of the records before it.
     pub accepted: crate::receipt::Receipts,
 }

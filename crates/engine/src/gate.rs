@@ -107,7 +107,18 @@ impl<S: Stock> Gate<S> {
 
     /// Puts something back and serves who waits for it.
     pub(crate) fn put(&self, grant: S::Grant) {
+        self.put_quietly(grant);
+        self.serve_waiting();
+    }
+
+    /// Puts something back and leaves who waits for it to a later [`Gate::serve_waiting`], which must follow: for
+    /// several grants in a row, of which the first would otherwise switch to a thread that soon waits again.
+    pub(crate) fn put_quietly(&self, grant: S::Grant) {
         self.stock.put(grant);
+    }
+
+    /// Serves who waits, after [`Gate::put_quietly`].
+    pub(crate) fn serve_waiting(&self) {
         // Pairs with the fence in `enqueue`: either the waiter's look at the stock sees what was just put, or this
         // load sees the waiter.
         fence(Ordering::SeqCst);

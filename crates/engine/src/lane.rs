@@ -12,12 +12,17 @@
 //! Invariants: sealed batches enter the shard's queue under the lane's lock, so they are in record order.
 //! `announced` is true while the lane is in the shard's queue or the shard watches it; it changes under the lock
 //! only. The shard never blocks on the lock: it tries, and asks the holder through `wanted` to seal for it.
+//!
+//! While the window is full nothing that is queued can go out, and the answer that makes room wakes the shard anyway: so
+//! `is_window_full` spares the application a wake-up for each batch. The two sides cannot miss each other: the
+//! application queues, then looks at the flag; the shard takes the flag back, then looks at the queues.
 
 #[cfg(all(test, ringmain_loom))]
 mod loom_tests;
 mod open;
+mod run;
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ringmain_proto::{LaneConfig, LaneKey, Micros};
@@ -30,7 +35,7 @@ use crate::shard::ShardShared;
 use crate::topic::TopicName;
 
 use open::OpenBatch;
-pub(crate) use open::{Held, Incoming, Payload};
+pub(crate) use open::{Held, Incoming, Payload, wall_clock_us};
 
 /// The shard did not find the lane busy since it last had it.
 const WANTED_NOT: u8 = 0;
@@ -61,6 +66,8 @@ pub(crate) struct Lane {
     wanted: AtomicU8,
     /// Batches sealed so far, for sticky partitioning.
     seals: AtomicU32,
+    /// Set by the shard while it could send nothing of this lane.
+    is_window_full: AtomicBool,
 }
 
 struct LaneState {
@@ -126,6 +133,7 @@ impl Lane {
             }),
             wanted: AtomicU8::new(WANTED_NOT),
             seals: AtomicU32::new(0),
+            is_window_full: AtomicBool::new(false),
         }
     }
 
@@ -195,9 +203,18 @@ impl Lane {
                 }
             }
         }
-        ledger.accept(self.place.index);
         let open = state.open.as_ref().expect("just appended to");
         let receipt = Receipt::new(Arc::clone(open.cell()), open.count() - 1);
+        *wake |= self.settle_open(state);
+        Ok(Appended::Accepted(receipt))
+    }
+
+    /// What follows an append: a batch that is full or wanted is sealed, one that the shard does not know of announced.
+    /// True when the shard is to be woken.
+    fn settle_open(self: &Arc<Self>, state: &mut LaneState) -> bool {
+        let Some(open) = &state.open else {
+            return false;
+        };
         let is_wanted = match self.wanted.load(Ordering::Relaxed) {
             WANTED_NOT => false,
             WANTED_LINGERED => open.linger_until() <= self.shard.now(),
@@ -205,13 +222,27 @@ impl Lane {
         };
         if open.is_full() || is_wanted {
             self.wanted.store(WANTED_NOT, Ordering::Relaxed);
-            *wake |= self.seal(state);
-        } else if !state.announced {
-            state.announced = true;
-            self.shard.announce(Arc::clone(self));
-            *wake = true;
+            return self.seal(state);
         }
-        Ok(Appended::Accepted(receipt))
+        if state.announced {
+            return false;
+        }
+        state.announced = true;
+        self.shard.announce(Arc::clone(self));
+        self.wants_wake()
+    }
+
+    /// Whether the shard has to be woken for what was just queued.
+    fn wants_wake(&self) -> bool {
+        // Pairs with the fence of the shard after `set_window_full(false)`: see the module.
+        fence(Ordering::SeqCst);
+        !self.is_window_full.load(Ordering::Relaxed)
+    }
+
+    /// The shard's word on whether it could send anything of this lane. After taking it back, it passes a sequentially
+    /// consistent fence and looks at its queues.
+    pub(crate) fn set_window_full(&self, is_full: bool) {
+        self.is_window_full.store(is_full, Ordering::Relaxed);
     }
 
     /// Seals the open batch if `rule` says so. The shard's side; never blocks.
@@ -251,15 +282,22 @@ impl Lane {
     /// have no outcome yet.
     pub(crate) fn seal_for_flush(self: &Arc<Self>, unresolved: &mut Vec<Arc<BatchCell>>) {
         let mut state = self.state();
-        let sealed = self.seal(&mut state);
+        let wake = self.seal(&mut state);
         state.cells.unresolved(unresolved);
         drop(state);
-        if sealed {
+        if wake {
             self.shard.wake();
         }
     }
 
-    /// Moves the open batch to the shard's queue. False when there was none.
+    /// Has the records of the open batch counted as accepted: for who looks at an account.
+    pub(crate) fn count_open(&self) {
+        if let Some(open) = &mut self.state().open {
+            open.count_accepted();
+        }
+    }
+
+    /// Moves the open batch to the shard's queue. True when there was one and the shard is to be woken for it.
     fn seal(self: &Arc<Self>, state: &mut LaneState) -> bool {
         let Some(open) = state.open.take() else {
             return false;
@@ -267,7 +305,7 @@ impl Lane {
         self.seals.fetch_add(1, Ordering::Relaxed);
         self.shard
             .push_sealed(open.seal(Arc::clone(self), self.shard.now()));
-        true
+        self.wants_wake()
     }
 
     fn state(&self) -> MutexGuard<'_, LaneState> {

@@ -3,20 +3,15 @@
 //! Shared by the producer's handles, its open batches and the shards: it must not hold the engine alive, so it knows
 //! nothing of it.
 //!
+//! Records are counted as accepted when their batch is sealed, or when somebody asks: a counter that every thread changes
+//! for every record costs more than the rest of what a small record needs.
+//!
 //! Invariant: a record is counted as accepted before its batch can reach a shard, and as resolved once. So whoever
 //! reads the resolved counts first and the accepted count afterwards never sees more answers than records.
 
 use crate::outcome::Account;
 use crate::receipt::BatchOutcome;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-
-/// Counters of accepted records are spread over this many cache lines, by lane, so that threads that send to different
-/// partitions do not pass one line around.
-const STRIPES: usize = 16;
-
-/// A counter alone on its cache line.
-#[repr(align(64))]
-struct Stripe(AtomicU64);
 
 /// What a producer's batches need to know of it.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +27,7 @@ pub(crate) struct BatchSettings {
 pub(crate) struct Ledger {
     pub(crate) settings: BatchSettings,
     closed: AtomicBool,
-    accepted: [Stripe; STRIPES],
+    accepted: AtomicU64,
     stored: AtomicU64,
     stored_offset_unknown: AtomicU64,
     rejected: AtomicU64,
@@ -45,7 +40,7 @@ impl Ledger {
         Self {
             settings,
             closed: AtomicBool::new(false),
-            accepted: std::array::from_fn(|_| Stripe(AtomicU64::new(0))),
+            accepted: AtomicU64::new(0),
             stored: AtomicU64::new(0),
             stored_offset_unknown: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
@@ -54,11 +49,10 @@ impl Ledger {
         }
     }
 
-    /// Counts one accepted record. Called under the lock of the lane with this index.
-    pub(crate) fn accept(&self, lane_index: u32) {
-        self.accepted[lane_index as usize % STRIPES]
-            .0
-            .fetch_add(1, Ordering::Relaxed);
+    /// Counts accepted records. Called under the lock of their lane, before it seals their batch.
+    pub(crate) fn accept(&self, records: u32) {
+        self.accepted
+            .fetch_add(u64::from(records), Ordering::Relaxed);
     }
 
     /// Counts a resolved batch. Called before its receipts are told, so that whoever saw all receipts sees a settled
@@ -74,6 +68,8 @@ impl Ledger {
         counter.fetch_add(u64::from(records), Ordering::Release);
     }
 
+    /// What is counted so far. Records of batches that are still open are not, unless their lanes were told to
+    /// [count](crate::lane::Lane::count_open) them.
     pub(crate) fn account(&self) -> Account {
         let mut account = Account {
             stored: self.stored.load(Ordering::Acquire),
@@ -83,11 +79,7 @@ impl Ledger {
             unknown: self.unknown.load(Ordering::Acquire),
             ..Account::default()
         };
-        account.accepted = self
-            .accepted
-            .iter()
-            .map(|stripe| stripe.0.load(Ordering::Acquire))
-            .sum();
+        account.accepted = self.accepted.load(Ordering::Acquire);
         let resolved = account.resolved();
         assert!(resolved <= account.accepted, "more answers than records");
         account.in_flight = account.accepted - resolved;
@@ -129,7 +121,7 @@ mod loom_tests {
             let sender = {
                 let (ledger, sealed) = (Arc::clone(&ledger), Arc::clone(&sealed));
                 loom::thread::spawn(move || {
-                    ledger.accept(0);
+                    ledger.accept(1);
                     *sealed.lock().expect("no panic") += 1;
                 })
             };

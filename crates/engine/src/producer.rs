@@ -129,26 +129,38 @@ impl Producer {
 
     /// Accepts records in order, waiting for memory as long as it takes. The receipts take one entry a batch.
     ///
+    /// Costs less for each record than [`Producer::send`]: locks and clocks are shared by up to 32 records, which
+    /// therefore have one time of acceptance. With a custom partitioning, records go one by one.
+    ///
     /// # Errors
-    /// [`RefusedBatch`] with the first record that was not accepted and the receipts of those before it.
+    /// [`RefusedBatch`] with the first record that was not accepted, those already taken from the iterator behind it,
+    /// and the receipts of those before it.
     pub fn send_batch(
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Receipts, Box<RefusedBatch>> {
         let mut accepted = Receipts::default();
-        for mut record in records {
-            match self.inner.send_record(&mut record, Patience::Unlimited) {
-                Ok(receipt) => accepted.push(receipt),
-                Err(error) => {
-                    return Err(Box::new(RefusedBatch {
-                        error,
-                        record,
-                        accepted,
-                    }));
-                }
+        let mut records = records.into_iter();
+        let chunk_max = self.inner.router.chunk_max();
+        let mut chunk = Vec::with_capacity(chunk_max);
+        loop {
+            // The user's iterator runs here, while no lock is held.
+            chunk.extend(records.by_ref().take(chunk_max));
+            if chunk.is_empty() {
+                return Ok(accepted);
             }
+            if let Err((at, error)) = self.inner.send_chunk(&mut chunk, &mut accepted) {
+                let rest = chunk.split_off(at + 1);
+                let record = chunk.pop().expect("the refused record is in the chunk");
+                return Err(Box::new(RefusedBatch {
+                    error,
+                    record,
+                    rest,
+                    accepted,
+                }));
+            }
+            chunk.clear();
         }
-        Ok(accepted)
     }
 
     /// Sends what is open now, whatever its linger, and waits until every record accepted before the call has its
@@ -238,6 +250,7 @@ impl Producer {
     /// How many records got which answer.
     #[must_use]
     pub fn account(&self) -> Account {
+        self.inner.topic.count_open();
         self.inner.ledger.account()
     }
 

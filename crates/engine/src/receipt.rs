@@ -139,19 +139,18 @@ struct Span {
 impl Receipts {
     /// Appends one receipt; joins it to the last span when it continues it.
     pub fn push(&mut self, receipt: Receipt) {
-        self.len += 1;
-        if let Some(last) = self.spans.last_mut()
-            && Arc::ptr_eq(&last.cell, &receipt.cell)
-            && last.first + last.count == receipt.index
-        {
-            last.count += 1;
-            return;
+        self.push_span(receipt.cell, receipt.index, 1);
+    }
+
+    /// Appends the receipts of `count` records in a row of one batch.
+    pub(crate) fn push_span(&mut self, cell: Arc<BatchCell>, first: u32, count: u32) {
+        self.len += count as usize;
+        match self.spans.last_mut() {
+            Some(last) if Arc::ptr_eq(&last.cell, &cell) && last.first + last.count == first => {
+                last.count += count;
+            }
+            _ => self.spans.push(Span { cell, first, count }),
         }
-        self.spans.push(Span {
-            cell: receipt.cell,
-            first: receipt.index,
-            count: 1,
-        });
     }
 
     /// How many receipts.

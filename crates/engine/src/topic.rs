@@ -128,6 +128,11 @@ impl Topic {
         self.lanes.get(partition as usize)?.get()
     }
 
+    /// Has the records of all open batches counted as accepted.
+    pub(crate) fn count_open(&self) {
+        self.lanes().for_each(|lane| lane.count_open());
+    }
+
     /// Every open lane.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
         self.lanes.iter().filter_map(OnceLock::get)

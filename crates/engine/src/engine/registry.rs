@@ -92,6 +92,7 @@ impl Registry {
         let retired = &mut self.retired;
         self.ledgers.retain(|known| {
             let account = known.account();
+            // An open batch holds its ledger, so everything is counted when nobody does.
             let is_over = Arc::strong_count(known) == 1 && account.in_flight == 0;
             if is_over {
                 *retired += account;
@@ -109,6 +110,7 @@ impl Registry {
 
     /// The sum over all producers.
     pub(super) fn account(&self) -> Account {
+        self.topics.iter().for_each(|topic| topic.count_open());
         let mut sum = self.retired;
         for ledger in &self.ledgers {
             sum += ledger.account();

@@ -1,15 +1,16 @@
 //! Every interleaving of threads that append to a lane and the shard that takes its open batch.
 //!
-//! The protocol of [`super::Lane`] without slots, batches and a ring: one lock, the note `wanted`, the flag
-//! `announced`, two queues, and the wake-up of the transport, which is the real one. The steps below are those of
-//! `append_locked` and `try_seal`, in their order; whoever changes the one changes the other.
+//! The protocol of [`super::Lane`] without slots, batches and a ring: one lock, the note `wanted`, the flags `announced`
+//! and `is_window_full`, two queues, and the wake-up of the transport, which is the real one. The steps below are those of
+//! `append_locked`, `settle_open`, `try_seal` and `reopen_lanes`, in their order; whoever changes the one changes the
+//! other. Here a batch that was taken fills the window, and its answer comes as soon as the shard looks for it.
 //!
 //! A batch that nobody takes shows as a deadlock of the model: the shard sleeps while a record waits.
 
 use std::sync::{Arc, TryLockError};
 
 use super::{WANTED_LINGERED, WANTED_NOT};
-use crate::sync::{AtomicU8, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, Mutex, Ordering, fence};
 use crate::transport::model::{Signal, WakeState};
 
 /// What is under the lane's lock.
@@ -26,6 +27,7 @@ struct Model {
     /// The shard's queues; in the engine they are lock-free, here only their order matters.
     sealed: Mutex<Vec<Vec<u32>>>,
     announced: Mutex<u32>,
+    is_window_full: AtomicBool,
     wake: WakeState,
     signal: Signal,
 }
@@ -37,6 +39,7 @@ impl Model {
             wanted: AtomicU8::new(WANTED_NOT),
             sealed: Mutex::default(),
             announced: Mutex::default(),
+            is_window_full: AtomicBool::new(false),
             wake: WakeState::default(),
             signal: Signal::default(),
         }
@@ -45,6 +48,11 @@ impl Model {
     fn seal(&self, state: &mut State) {
         let batch = std::mem::take(&mut state.open);
         self.sealed.lock().expect("no panic").push(batch);
+    }
+
+    fn wants_wake(&self) -> bool {
+        fence(Ordering::SeqCst);
+        !self.is_window_full.load(Ordering::Relaxed)
     }
 
     /// `Lane::append`, with a batch that is full at two records.
@@ -57,11 +65,11 @@ impl Model {
             if state.open.len() == 2 || is_wanted {
                 self.wanted.store(WANTED_NOT, Ordering::Relaxed);
                 self.seal(&mut state);
-                wake = true;
+                wake = self.wants_wake();
             } else if !state.announced {
                 state.announced = true;
                 *self.announced.lock().expect("no panic") += 1;
-                wake = true;
+                wake = self.wants_wake();
             }
         }
         if wake && self.wake.notify() {
@@ -89,11 +97,16 @@ impl Model {
 
     /// The shard's loop until it has `records`; they come back in the order in which it got them.
     fn serve(&self, records: usize) -> Vec<u32> {
-        let (mut got, mut is_busy) = (Vec::new(), false);
+        let (mut got, mut is_busy, mut is_full) = (Vec::new(), false, false);
         while got.len() < records {
             // A lane found busy is tried again soon; until then there is nothing to sleep for.
             if is_busy {
                 loom::thread::yield_now();
+            } else if is_full {
+                // The answer wakes the shard.
+                self.is_window_full.store(false, Ordering::Relaxed);
+                fence(Ordering::SeqCst);
+                is_full = false;
             } else if self.wake.sleep_begin() {
                 self.signal.wait();
             }
@@ -108,6 +121,10 @@ impl Model {
             }
             for batch in self.sealed.lock().expect("no panic").drain(..) {
                 got.extend(batch);
+                is_full = true;
+            }
+            if is_full {
+                self.is_window_full.store(true, Ordering::Relaxed);
             }
         }
         got

@@ -79,6 +79,8 @@ pub(crate) struct OpenBatch {
     cell: Arc<BatchCell>,
     ledger: Arc<Ledger>,
     opened_at: Micros,
+    /// Records that the ledger knows of.
+    counted: u32,
 }
 
 /// The bytes of an open batch.
@@ -146,7 +148,15 @@ impl OpenBatch {
             cell,
             ledger: Arc::clone(ledger),
             opened_at: now,
+            counted: 0,
         }
+    }
+
+    /// Tells the ledger of the records that it does not know of.
+    pub(super) fn count_accepted(&mut self) {
+        let records = self.count();
+        self.ledger.accept(records - self.counted);
+        self.counted = records;
     }
 
     pub(super) fn cell(&self) -> &Arc<BatchCell> {
@@ -192,7 +202,8 @@ impl OpenBatch {
     }
 
     /// Writes the batch header and closes the batch.
-    pub(super) fn seal(self, lane: Arc<Lane>, now: Micros) -> SealedBatch {
+    pub(super) fn seal(mut self, lane: Arc<Lane>, now: Micros) -> SealedBatch {
+        self.count_accepted();
         SealedBatch {
             lane,
             deadline: self.deadline(),
@@ -319,10 +330,11 @@ impl Form {
 }
 
 /// Microseconds since the Unix epoch; 0 when the clock is set before it.
-fn wall_clock_us() -> u64 {
+pub(crate) fn wall_clock_us() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| {
-            u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+            // Not `as_micros`: a division of 128 bits for each record.
+            since.as_secs() * 1_000_000 + u64::from(since.subsec_micros())
         })
 }

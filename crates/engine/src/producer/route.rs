@@ -9,6 +9,10 @@ use crate::error::SendError;
 use crate::partitioner::{Cursor, Partitioning};
 use crate::topic::Topic;
 
+/// Records of a batch that are taken on at once. Enough to make a lock and two clocks cheap, few enough that their time
+/// of acceptance is one microsecond's.
+const CHUNK_RECORDS: usize = 32;
+
 /// A partitioning and where it stands.
 pub(crate) struct Router {
     partitioning: Partitioning,
@@ -25,6 +29,15 @@ impl Router {
             cursor: Cursor::starting_at(seed),
             // No lane has this count at first, so the first record chooses.
             sticky: AtomicU64::new(pack(seed, u32::MAX)),
+        }
+    }
+
+    /// How many records may be routed while a lane is held: a custom partitioning is the user's code, which may do
+    /// anything.
+    pub(crate) fn chunk_max(&self) -> usize {
+        match self.partitioning {
+            Partitioning::Custom(_) => 1,
+            _ => CHUNK_RECORDS,
         }
     }
 

@@ -14,9 +14,9 @@ use ringmain_wire::UserHeaders;
 use super::ProducerInner;
 use crate::error::SendError;
 use crate::gate::{Take, Units};
-use crate::lane::{Appended, Held, Incoming, Lane, Payload};
+use crate::lane::{Appended, Held, Incoming, Lane, Payload, wall_clock_us};
 use crate::limits;
-use crate::receipt::Receipt;
+use crate::receipt::{Receipt, Receipts};
 use crate::record::Record;
 use crate::shard::Slots;
 
@@ -81,10 +81,19 @@ impl ProducerInner {
         patience: Patience,
     ) -> Result<Receipt, SendError> {
         let mut record = self.incoming(payload, user_headers, id, timestamp_us)?;
-        let lane = self.lane_for(&record, key)?;
+        let lane = self.lane_for(record.payload.as_slice(), key)?;
+        self.send_to(lane, &mut record, patience)
+    }
+
+    fn send_to(
+        &self,
+        lane: &Arc<Lane>,
+        record: &mut Incoming<'_>,
+        patience: Patience,
+    ) -> Result<Receipt, SendError> {
         let mut held = Held::default();
         let result = loop {
-            match self.attempt(lane, &mut record, &mut held) {
+            match self.attempt(lane, record, &mut held) {
                 Ok(Ok(receipt)) => break Ok(receipt),
                 Ok(Err(lacking)) => {
                     if let Err(error) = self.wait_for(lane, &lacking, &mut held, patience) {
@@ -139,11 +148,79 @@ impl ProducerInner {
             .saturating_sub(limits::BATCH_OVERHEAD_BYTES_MAX)
     }
 
-    fn lane_for(&self, record: &Incoming<'_>, key: Option<&[u8]>) -> Result<&Arc<Lane>, SendError> {
-        let partition = self
-            .router
-            .route(&self.topic, record.payload.as_slice(), key)?;
+    fn lane_for(&self, payload: &[u8], key: Option<&[u8]>) -> Result<&Arc<Lane>, SendError> {
+        let partition = self.router.route(&self.topic, payload, key)?;
         self.engine.lane(&self.topic, partition)
+    }
+
+    /// Accepts all records of a chunk in order, those that follow each other into one lane under one lock.
+    ///
+    /// # Errors
+    /// The place of the first record that was not accepted, and why. Those before it have their receipts.
+    pub(super) fn send_chunk(
+        &self,
+        chunk: &mut [Record],
+        receipts: &mut Receipts,
+    ) -> Result<(), (usize, SendError)> {
+        let route = |record: &Record| self.lane_for(&record.payload, record.key.as_deref());
+        let now_us = wall_clock_us();
+        let mut at = 0;
+        // A partitioning that moves on with each record is asked once for each.
+        let mut routed = None;
+        while at < chunk.len() {
+            let lane = match routed.take() {
+                Some(lane) => lane,
+                None => route(&chunk[at]).map_err(|error| (at, error))?,
+            };
+            let mut run = lane.run(&self.ledger);
+            let mut unroutable = None;
+            let mut goes_alone = false;
+            while at < chunk.len() && unroutable.is_none() && routed.is_none() {
+                goes_alone = !self
+                    .incoming_of(&mut chunk[at], Some(now_us))
+                    .is_ok_and(|mut record| run.join(&mut record));
+                if goes_alone {
+                    break;
+                }
+                at += 1;
+                if run.is_over() {
+                    break;
+                }
+                match chunk.get(at).map(&route) {
+                    Some(Ok(next)) if Arc::ptr_eq(next, lane) => {}
+                    Some(Ok(next)) => routed = Some(next),
+                    Some(Err(error)) => unroutable = Some(error),
+                    None => {}
+                }
+            }
+            run.end(receipts);
+            if let Some(error) = unroutable {
+                return Err((at, error));
+            }
+            if goes_alone {
+                let receipt = self
+                    .incoming_of(&mut chunk[at], None)
+                    .and_then(|mut record| self.send_to(lane, &mut record, Patience::Unlimited))
+                    .map_err(|error| (at, error))?;
+                receipts.push(receipt);
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// A record of its owner; `now_us` is its time unless it has one.
+    fn incoming_of<'a>(
+        &self,
+        record: &'a mut Record,
+        now_us: Option<u64>,
+    ) -> Result<Incoming<'a>, SendError> {
+        self.incoming(
+            Payload::Owned(&mut record.payload),
+            record.user_headers.as_deref(),
+            record.id,
+            record.timestamp_us.or(now_us),
+        )
     }
 
     /// One attempt to append; says what is lacking when there is not enough memory.
@@ -253,7 +330,7 @@ impl SendFuture {
         )?;
         let lane = match self.partition {
             Some(partition) => producer.engine.lane(&producer.topic, partition)?,
-            None => producer.lane_for(&incoming, key)?,
+            None => producer.lane_for(incoming.payload.as_slice(), key)?,
         };
         self.partition = Some(lane.partition);
         loop {

@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub(super) lanes: Vec<Option<LaneEntry>>,
     /// By slot index.
     pub(super) batches: Vec<Option<InFlight>>,
+    /// Entries of `batches` that are `Some`.
+    pub(super) batches_in_flight: u32,
     /// Header-slab entries, by slot index.
     pub(super) headers: Vec<SlotToken>,
     /// Lanes to look at in this turn.
@@ -50,6 +52,10 @@ pub(super) struct Core {
     pub(super) lingering: BinaryHeap<Reverse<(Micros, u32)>>,
     /// Lanes watched because they had an open batch and no room.
     pub(super) lanes_pending: u32,
+    /// Lanes whose appenders were told that the window is full, each once (`LaneEntry::is_full`).
+    pub(super) lanes_full: Vec<u32>,
+    /// Memory was given back and nobody was served since.
+    pub(super) is_memory_freed: bool,
     /// When pending lanes are next looked through for deadlines.
     pub(super) sweep_at: Micros,
     pub(super) calls: CallTable,
@@ -74,11 +80,14 @@ impl Core {
             conns,
             lanes: (0..lanes_max).map(|_| None).collect(),
             batches: (0..headers.len()).map(|_| None).collect(),
+            batches_in_flight: 0,
             headers,
             lanes_due: Vec::with_capacity(lanes_max),
             lanes_busy: Vec::with_capacity(lanes_max),
             lingering: BinaryHeap::with_capacity(lanes_max),
             lanes_pending: 0,
+            lanes_full: Vec::with_capacity(lanes_max),
+            is_memory_freed: false,
             sweep_at: Micros::MAX,
             calls: CallTable::new(),
             waiters: Vec::with_capacity(256),
@@ -96,6 +105,7 @@ impl Core {
         self.resolve_outcomes(now);
         self.take_announced();
         loop {
+            self.reopen_lanes();
             self.submit_sealed();
             self.feed_lanes(now);
             self.submit_sealed();
@@ -107,6 +117,7 @@ impl Core {
                 break;
             }
         }
+        self.serve_waiting();
     }
 
     /// When the loop must turn again at the latest.
@@ -123,7 +134,16 @@ impl Core {
         if !self.lanes_busy.is_empty() {
             next = next.min(now.after(super::lanes::BUSY_RETRY_US));
         }
+        if !self.lanes_full.is_empty() {
+            // Nobody wakes the shard for what is queued on these, and some of it may have less time than what is out.
+            next = next.min(now.after(super::lanes::SWEEP_US));
+        }
         next.min(self.calls.next_watch_at())
+    }
+
+    /// True when no batch is with a protocol client.
+    pub(super) fn is_idle(&self) -> bool {
+        self.batches_in_flight == 0
     }
 
     /// True when the engine asked for the end and every session has ended.
@@ -191,6 +211,7 @@ impl Core {
     fn submit(&mut self, batch: SealedBatch) {
         self.open_lane(&batch.lane);
         let place = &batch.lane.place;
+        let (lane_index, lane_key) = (place.index, place.key);
         let slot_index = batch.body.slot().index();
         let conn = &mut self.conns[place.conn as usize];
         match conn.client.submit(
@@ -202,12 +223,16 @@ impl Core {
             Ok(()) => {
                 let entry = &mut self.batches[slot_index as usize];
                 assert!(entry.is_none(), "a slot holds one batch");
+                self.batches_in_flight += 1;
                 *entry = Some(InFlight {
                     batch,
                     transmitted_at: Micros::ZERO,
                     request: 0,
                     written_at: Micros::ZERO,
                 });
+                if !conn.client.lane_has_room(lane_key) {
+                    self.mark_full(lane_index);
+                }
             }
             Err(SubmitError::Ended(ended)) => {
                 let reason = match ended {

@@ -10,7 +10,7 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use ringmain_proto::Micros;
 
@@ -22,7 +22,7 @@ use crate::lane::{Lane, SealRule, Sealing};
 pub(super) const BUSY_RETRY_US: u64 = 50;
 
 /// How often lanes without room are looked through for records whose deadline comes close.
-const SWEEP_US: u64 = 20_000;
+pub(super) const SWEEP_US: u64 = 20_000;
 
 /// A lane as its shard knows it.
 pub(super) struct LaneEntry {
@@ -31,6 +31,8 @@ pub(super) struct LaneEntry {
     pub(super) is_pending: bool,
     /// It is in `lanes_due`.
     pub(super) is_due: bool,
+    /// It is in `lanes_full`.
+    pub(super) is_full: bool,
     /// The moment under which it is in `lingering`, once: a batch that lingers longer is found when this entry comes up,
     /// and for one that lingers less (of another producer of the topic) the entry is made anew.
     pub(super) lingers_until: Option<Micros>,
@@ -51,6 +53,7 @@ impl Core {
             lane: Arc::clone(lane),
             is_pending: false,
             is_due: false,
+            is_full: false,
             lingers_until: None,
         });
     }
@@ -60,6 +63,47 @@ impl Core {
             self.open_lane(&lane);
             self.set_pending(lane.place.index, true);
             self.look_at_lane(lane.place.index);
+        }
+    }
+
+    /// Tells appenders of a lane without room that they need not wake the shard.
+    pub(super) fn mark_full(&mut self, index: u32) {
+        let entry = self.lanes[index as usize]
+            .as_mut()
+            .expect("only known lanes are full");
+        if !entry.is_full {
+            entry.is_full = true;
+            entry.lane.set_window_full(true);
+            self.lanes_full.push(index);
+        }
+    }
+
+    /// Takes that back where there is room now, and looks at what was queued meanwhile. Room is made on this thread
+    /// only, and this runs behind everything that makes it.
+    pub(super) fn reopen_lanes(&mut self) {
+        let mut any = false;
+        let mut at = 0;
+        while let Some(index) = self.lanes_full.get(at) {
+            let entry = self.lanes[*index as usize]
+                .as_mut()
+                .expect("only known lanes are full");
+            let place = &entry.lane.place;
+            if self.conns[place.conn as usize]
+                .client
+                .lane_has_room(place.key)
+            {
+                entry.is_full = false;
+                entry.lane.set_window_full(false);
+                self.lanes_full.swap_remove(at);
+                any = true;
+            } else {
+                at += 1;
+            }
+        }
+        if any {
+            // Pairs with the fence of an appender between its push and its look at the flag.
+            fence(Ordering::SeqCst);
+            self.take_announced();
         }
     }
 
@@ -117,6 +161,7 @@ impl Core {
                     },
                 );
             } else {
+                self.mark_full(index);
                 self.watch_deadlines(now);
             }
         }

@@ -41,6 +41,7 @@ impl Core {
         let in_flight = self.batches[key as usize]
             .take()
             .expect("a batch has one outcome");
+        self.batches_in_flight -= 1;
         let lane = &in_flight.batch.lane;
         let partition = lane.partition;
         self.shared.stats.requests.add(1);
@@ -82,6 +83,14 @@ impl Core {
         });
     }
 
+    /// Serves who waits for memory that was given back since the last call.
+    pub(super) fn serve_waiting(&mut self) {
+        if std::mem::take(&mut self.is_memory_freed) {
+            self.shared.slots().serve_waiting();
+            self.shared.credit().serve_waiting();
+        }
+    }
+
     /// Tells the receipts and gives the memory back. The only end of a batch.
     pub(super) fn finish_batch(&mut self, batch: SealedBatch, outcome: BatchOutcome) {
         if let Some(purge) = &self.purge
@@ -107,17 +116,18 @@ impl Core {
         stats.payload_bytes.add(batch.payload_bytes);
         stats.count_outcome(&outcome, batch.records);
         batch.ledger.resolve(&outcome, batch.records);
-        // Memory first: whoever is woken by a receipt finds room.
+        self.is_memory_freed = true;
+        // Memory first: whoever is woken by a receipt finds room. Those who wait for memory are served once a turn.
         match batch.body {
-            Body::Copied { slot, .. } => self.shared.slots().put(slot),
+            Body::Copied { slot, .. } => self.shared.slots().put_quietly(slot),
             Body::Gathered {
                 sealed,
                 payloads,
                 credit_bytes,
             } => {
-                self.shared.slots().put(sealed.buf);
+                self.shared.slots().put_quietly(sealed.buf);
                 self.shared.keep_payload_list(payloads);
-                self.shared.credit().put(credit_bytes);
+                self.shared.credit().put_quietly(credit_bytes);
             }
         }
         batch.cell.resolve(outcome, &mut self.waiters);

@@ -22,7 +22,8 @@ use crate::receipt::BatchOutcome;
 use crate::ring::RingError;
 use crate::transport::Transport;
 
-/// How often counters are published while the shard is busy. An idle shard publishes before it sleeps.
+/// How often counters are published while the shard is busy. An idle shard publishes before it sleeps; one that waits
+/// for answers does so after this time.
 const PUBLISH_US: u64 = 10_000;
 
 /// Runs until the engine closes the shard, or its ring or its code fails.
@@ -60,10 +61,12 @@ fn turn_until_finished(core: &mut Core, transport: &mut Transport) -> Result<(),
         if core.has_finished() {
             return Ok(());
         }
-        let timeout_us = core.next_deadline(now).since(now);
-        if timeout_us > PUBLISH_US || now.since(published_at) > PUBLISH_US {
+        let mut timeout_us = core.next_deadline(now).since(now);
+        if (core.is_idle() && timeout_us > PUBLISH_US) || now.since(published_at) > PUBLISH_US {
             published_at = now;
             publish(core, transport);
+        } else {
+            timeout_us = timeout_us.min(PUBLISH_US + 1);
         }
         transport.wait(Some(Duration::from_micros(timeout_us.min(WAIT_US_MAX))))?;
         let now = core.shared.now();
@@ -119,6 +122,7 @@ fn end(core: &mut Core) {
             in_flight.batch.cell.resolve(outcome, &mut core.waiters);
         }
     }
+    core.serve_waiting();
     while shared.announced.pop().is_some() {}
     end_calls(core, &shared);
     for index in 0..core.conns.len() {

@@ -17,6 +17,10 @@ const TURN_WRITES: u32 = 32;
 /// How many times as long as on the quickest path a byte may take. Bursts of the application make the same path differ
 /// by less than this from turn to turn; a connection that waits for delayed acknowledgements is twenty times as slow.
 const STALL_FACTOR: f64 = 4.0;
+/// How many times as long as on the quickest path a byte may take on the path that is chosen. Zero copy can hand its work
+/// to others: over loopback the copy is made by whoever delivers the packets, on this core or another, and on no thread's
+/// account. What it costs shows in the time.
+const SLOWER_FACTOR: f64 = 1.25;
 /// Writes of a turn before it is judged by their time.
 const STALL_WRITES_MIN: u32 = 4;
 /// Turns of each path that count; one more before them warms caches and the connection up.
@@ -37,6 +41,8 @@ pub(super) struct Trial {
     is_candidate: [bool; WRITE_PATHS],
     /// Nanoseconds of processor time for each MiB, by path and turn. Turn 0 is the warm-up.
     costs: [[f64; TURNS + 1]; WRITE_PATHS],
+    /// The same for time by the clock.
+    times: [[f64; TURNS + 1]; WRITE_PATHS],
     /// The shortest turn of any path so far, in nanoseconds by the clock for each MiB.
     quickest: f64,
     turn: usize,
@@ -54,6 +60,7 @@ impl Trial {
         let mut trial = Self {
             is_candidate,
             costs: [[0.0; TURNS + 1]; WRITE_PATHS],
+            times: [[0.0; TURNS + 1]; WRITE_PATHS],
             quickest: f64::INFINITY,
             turn: 0,
             path: CarriedBy::SendMsg,
@@ -103,6 +110,7 @@ impl Trial {
             return;
         }
         self.quickest = self.quickest.min(elapsed);
+        self.times[self.path as usize][self.turn] = elapsed;
         self.costs[self.path as usize][self.turn] = self.turn_spent.cpu_ns as f64 / mib;
         self.next_turn();
     }
@@ -112,6 +120,7 @@ impl Trial {
     fn leave_out(&mut self, path: CarriedBy) {
         if path == CarriedBy::SendMsg {
             self.costs[path as usize][self.turn] = f64::INFINITY;
+            self.times[path as usize][self.turn] = f64::INFINITY;
         } else {
             self.is_candidate[path as usize] = false;
         }
@@ -132,7 +141,11 @@ impl Trial {
 
     /// Median cost of a path over the turns that count, in nanoseconds for each MiB; `None` before it has them.
     pub(super) fn cost(&self, path: CarriedBy) -> Option<f64> {
-        let mut counted = self.costs[path as usize];
+        self.median(&self.costs, path)
+    }
+
+    fn median(&self, table: &[[f64; TURNS + 1]; WRITE_PATHS], path: CarriedBy) -> Option<f64> {
+        let mut counted = table[path as usize];
         let counted = &mut counted[1..];
         if !self.is_candidate[path as usize] || counted.contains(&0.0) {
             return None;
@@ -174,8 +187,14 @@ impl Trial {
     }
 
     fn decide(&mut self) {
+        let time = |path| self.median(&self.times, path);
+        let quickest = CarriedBy::ALL
+            .into_iter()
+            .filter_map(time)
+            .fold(f64::INFINITY, f64::min);
         let cheapest = CarriedBy::ALL
             .into_iter()
+            .filter(|path| time(*path).is_some_and(|time| time <= quickest * SLOWER_FACTOR))
             .filter_map(|path| Some((self.cost(path)?, path)))
             .min_by(|(a, _), (b, _)| a.total_cmp(b));
         self.path = cheapest.map_or(CarriedBy::SendMsg, |(_, path)| path);
@@ -244,6 +263,23 @@ mod tests {
                 1
             };
             assert_eq!(writes[stalled as usize], turns * STALL_WRITES_MIN);
+        }
+    }
+
+    #[test]
+    fn a_path_that_lets_others_work_is_not_chosen_when_it_is_slower() {
+        for (slower, chosen) in [(1.2, CarriedBy::SendZc), (1.5, CarriedBy::WritevFixed)] {
+            let mut trial = Trial::new(ALL);
+            while trial.decided().is_none() {
+                let path = trial.path();
+                let (cpu_ns, elapsed_ns) = match path {
+                    CarriedBy::SendZc => (50, (1e6 * slower) as u64),
+                    CarriedBy::WritevFixed => (90, 1_000_000),
+                    CarriedBy::SendMsg => (100, 1_000_000),
+                };
+                trial.record(path, 1 << 20, Spent { cpu_ns, elapsed_ns });
+            }
+            assert_eq!(trial.decided(), Some(chosen));
         }
     }
 
