@@ -55,6 +55,9 @@ pub const FRAME_PIECES_MAX: usize = 2 * GATHER_RECORDS_MAX as usize + 2;
 /// Frames are added to one vectored write until it has this many bytes; a larger frame goes alone. Bounds how long a
 /// heartbeat or a control call waits behind data.
 pub const WRITE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Frames of one vectored write. Half of the largest window of one partition: a server that gets all requests at once
+/// answers all at once, and then each side waits while the other works.
+pub const WRITE_FRAMES_MAX: usize = WINDOW_REQUESTS_MAX as usize / 2;
 /// Pieces of one vectored write: the kernel's own limit for one operation.
 pub const WRITE_PIECES_MAX: u32 = 1024;
 

@@ -53,6 +53,7 @@ impl Core {
         let frames_before = conn.writing.len();
         while gather.room_pieces() >= limits::FRAME_PIECES_MAX
             && gather.bytes() < limits::WRITE_BYTES_MAX
+            && conn.writing.len() - frames_before < limits::WRITE_FRAMES_MAX
         {
             let Some(transmit) = conn.client.poll_transmit(now) else {
                 break;
