@@ -78,6 +78,7 @@ const RINGMAIN: RingmainSetup = RingmainSetup {
     window: None,
     batch_records_max: None,
     memory_bytes_max: None,
+    busy_poll_us: 0,
     write_path: None,
 };
 
@@ -203,6 +204,19 @@ fn all() -> Vec<Case> {
             "round-trip",
             Shape::RoundTrip,
             RINGMAIN,
+            1,
+            vec![
+                aim(Measure::P50, Bound::AtMost(0.8)),
+                aim(Measure::P99, Bound::AtMost(0.8)),
+            ],
+        ),
+        direct(
+            "round-trip-busy-poll",
+            Shape::RoundTrip,
+            RingmainSetup {
+                busy_poll_us: 1000,
+                ..RINGMAIN
+            },
             1,
             vec![
                 aim(Measure::P50, Bound::AtMost(0.8)),

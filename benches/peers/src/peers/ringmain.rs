@@ -24,6 +24,7 @@ pub(crate) fn run(order: &Order, setup: RingmainSetup) -> Result<Report, Failure
     let mut engine = Engine::builder()
         .server(format!("iggy://iggy:iggy@{}", order.addr))
         .cores([])
+        .busy_poll_us(setup.busy_poll_us)
         .connections(setup.connections);
     if let Some(bytes) = setup.memory_bytes_max {
         engine = engine.memory_bytes_max(bytes);
