@@ -78,8 +78,15 @@ const RINGMAIN: RingmainSetup = RingmainSetup {
     window: None,
     batch_records_max: None,
     memory_bytes_max: None,
+    linger_us: 0,
     busy_poll_us: 0,
     write_path: None,
+};
+
+/// The linger of the SDK's background producer, so that requests are full.
+const RINGMAIN_LINGERING: RingmainSetup = RingmainSetup {
+    linger_us: 1000,
+    ..RINGMAIN
 };
 
 /// The SDK's client as `#[tokio::main]` and a connection string make it.
@@ -176,9 +183,16 @@ fn all() -> Vec<Case> {
         one_by_one(
             "send-1000",
             1000,
+            RINGMAIN,
             vec![records(2.0), aim(Measure::CpuPerGb, Bound::AtMost(0.5))],
         ),
-        one_by_one("send-100", 100, vec![records(4.0)]),
+        one_by_one("send-100", 100, RINGMAIN, vec![records(4.0)]),
+        one_by_one(
+            "send-100-linger",
+            100,
+            RINGMAIN_LINGERING,
+            vec![records(4.0)],
+        ),
         direct(
             "batch-100",
             Shape::Batches(100),
@@ -225,14 +239,20 @@ fn all() -> Vec<Case> {
         ),
         raw("sink-1000", 1000, 256 * 1024, 0.6),
         raw("sink-64k", 64 * 1024, 1024 * 1024 + 4096, 0.85),
-        even("partitions", |count| (count, 1)),
-        even("connections", |count| (64, count)),
+        even("partitions", RINGMAIN, |count| (count, 1)),
+        even("partitions-linger", RINGMAIN_LINGERING, |count| (count, 1)),
+        even("connections", RINGMAIN, |count| (64, count)),
         memory(),
     ]
 }
 
 /// One call a record, against the background producer.
-fn one_by_one(name: &'static str, record_bytes: usize, aims: Vec<Aim>) -> Case {
+fn one_by_one(
+    name: &'static str,
+    record_bytes: usize,
+    ringmain: RingmainSetup,
+    aims: Vec<Aim>,
+) -> Case {
     let load = Load {
         record_bytes,
         shape: Shape::OneByOne,
@@ -244,7 +264,7 @@ fn one_by_one(name: &'static str, record_bytes: usize, aims: Vec<Aim>) -> Case {
         contenders: contenders(
             load,
             [
-                ("ringmain", Peer::Ringmain(RINGMAIN)),
+                ("ringmain", Peer::Ringmain(ringmain)),
                 ("SDK background", Peer::SdkBackground(SDK_BACKGROUND)),
                 (
                     "SDK background, tuned",
@@ -329,14 +349,14 @@ fn raw(name: &'static str, record_bytes: usize, frame_bytes: usize, bound: f64) 
 }
 
 /// 1000-byte records into the sink, over partitions and connections in numbers.
-fn even(name: &'static str, spread: impl Fn(u16) -> (u16, u16)) -> Case {
+fn even(name: &'static str, ringmain: RingmainSetup, spread: impl Fn(u16) -> (u16, u16)) -> Case {
     let contenders = COUNTS.iter().map(|count| {
         let (partitions, connections) = spread(*count);
         Contender {
             label: format!("{count} {name}"),
             peer: Peer::Ringmain(RingmainSetup {
                 connections,
-                ..RINGMAIN
+                ..ringmain
             }),
             load: Load {
                 record_bytes: 1000,

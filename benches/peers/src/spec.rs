@@ -77,6 +77,8 @@ pub(crate) struct RingmainSetup {
     pub(crate) batch_records_max: Option<u32>,
     /// The memory cap; `None` is the default.
     pub(crate) memory_bytes_max: Option<u64>,
+    /// How long a batch that is not full waits for more records; 0 is the default.
+    pub(crate) linger_us: u64,
     /// How long the shard looks before it sleeps; 0 is the default.
     pub(crate) busy_poll_us: u32,
     /// How frames reach the socket; `None` leaves it to the engine's calibration.

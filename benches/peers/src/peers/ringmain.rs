@@ -33,7 +33,7 @@ pub(crate) fn run(order: &Order, setup: RingmainSetup) -> Result<Report, Failure
         engine = engine.write_path(path.on_ring());
     }
     let engine = engine.build().map_err(Failure::peer(PEER))?;
-    let mut producer = engine.producer(STREAM, TOPIC);
+    let mut producer = engine.producer(STREAM, TOPIC).linger_us(setup.linger_us);
     if let Some(window) = setup.window {
         producer = producer.window_requests_max(window);
     }
