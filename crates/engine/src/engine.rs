@@ -91,7 +91,7 @@ impl Engine {
             stats.arena_bytes += shard.arena.mapping_bytes() as u64;
         }
         stats.by_reference_bytes_free = inner.credit.stock().available();
-        stats.account = inner.registry().account();
+        stats.account = inner.account();
         stats
     }
 
@@ -167,6 +167,14 @@ impl EngineInner {
         self.is_closed.load(Ordering::Acquire)
     }
 
+    /// The sum over all producers, records of open batches included.
+    fn account(&self) -> Account {
+        // The lanes first and without the registry: who holds a lane may want the registry, to open another.
+        let topics = self.registry().topics();
+        topics.iter().for_each(|topic| topic.count_open());
+        self.registry().account()
+    }
+
     pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -212,7 +220,7 @@ impl EngineInner {
         } else {
             tracing::error!("a shard did not end in time; its thread is left behind");
         }
-        let account = self.registry().account();
+        let account = self.account();
         assert!(
             account.balances(),
             "the account balances at close: {account}"

@@ -126,6 +126,42 @@ fn an_iterator_may_use_the_producer_itself() {
 }
 
 #[test]
+fn accounts_can_be_read_while_batches_open_partitions() {
+    let server = Server::start();
+    let engine = server.engine().start();
+    let stream = server.stream("opening");
+    std::thread::scope(|scope| {
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let reader = scope.spawn(|| {
+            let stopped = stopped;
+            let mut reads = 0_u64;
+            while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                let account = engine.stats().account;
+                assert!(account.balances(), "{account}");
+                reads += 1;
+            }
+            reads
+        });
+        for topic in 0..5 {
+            let producer = engine
+                .producer(&stream, format!("topic-{topic}"))
+                .create_if_missing(100)
+                .build()
+                .expect("a new topic");
+            let receipts = producer
+                .send_batch((0..1000).map(|_| Record::new("x")))
+                .expect("all accepted");
+            assert_eq!(receipts.len(), 1000);
+            assert_eq!(producer.account().accepted, 1000, "each is counted at once");
+        }
+        drop(stop);
+        assert!(reader.join().expect("no account is off") > 0);
+    });
+    let account = engine.close(PATIENCE).account;
+    assert_eq!((account.accepted, account.stored), (5000, 5000));
+}
+
+#[test]
 fn many_small_requests_behind_a_full_window_all_get_through() {
     let server = Server::start();
     let engine = server.engine().start();

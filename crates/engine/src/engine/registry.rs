@@ -1,5 +1,7 @@
 //! What an engine has handed out: topics, producers' accounts, places for lanes, random numbers.
 //!
+//! Locks: a lane's may be held when the registry's is taken, never the other way round.
+//!
 //! Cold: used when something is built, closed or looked at, never for a record.
 
 use std::sync::Arc;
@@ -108,9 +110,8 @@ impl Registry {
         }
     }
 
-    /// The sum over all producers.
+    /// The sum over all producers, as far as their lanes have counted.
     pub(super) fn account(&self) -> Account {
-        self.topics.iter().for_each(|topic| topic.count_open());
         let mut sum = self.retired;
         for ledger in &self.ledgers {
             sum += ledger.account();
