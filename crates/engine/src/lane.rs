@@ -13,8 +13,8 @@
 //! `announced` is true while the lane is in the shard's queue or the shard watches it; it changes under the lock
 //! only. The shard never blocks on the lock: it tries, and asks the holder through `wanted` to seal for it.
 //!
-//! While the window is full nothing that is queued can go out, and the answer that makes room wakes the shard anyway: so
-//! `is_window_full` spares the application a wake-up for each batch. The two sides cannot miss each other: the
+//! While a lane has batches before the next one, that one cannot go out, and what lets it go wakes the shard anyway: an
+//! answer, or the completion of a write. So `is_window_full` spares the application a wake-up for each batch. The two sides cannot miss each other: the
 //! application queues, then looks at the flag; the shard takes the flag back, then looks at the queues.
 
 #[cfg(all(test, ringmain_loom))]
@@ -66,7 +66,7 @@ pub(crate) struct Lane {
     wanted: AtomicU8,
     /// Batches sealed so far, for sticky partitioning.
     seals: AtomicU32,
-    /// Set by the shard while it could send nothing of this lane.
+    /// Set by the shard while it has no room for another batch of this lane.
     is_window_full: AtomicBool,
 }
 
@@ -181,6 +181,10 @@ impl Lane {
         if ledger.is_closed() {
             return Err(SendError::Closed);
         }
+        // A shard says so before it takes this lock to answer what is open: nothing gets in behind its back.
+        if self.shard.has_ended() {
+            return Err(SendError::EngineFailed);
+        }
         let joined = match &mut state.open {
             Some(open) if open.takes(ledger, record) => {
                 open.append(&mut state.ids, record, held)?
@@ -239,7 +243,7 @@ impl Lane {
         !self.is_window_full.load(Ordering::Relaxed)
     }
 
-    /// The shard's word on whether it could send anything of this lane. After taking it back, it passes a sequentially
+    /// The shard's word on whether it has room for another batch of this lane. After taking it back, it passes a sequentially
     /// consistent fence and looks at its queues.
     pub(crate) fn set_window_full(&self, is_full: bool) {
         self.is_window_full.store(is_full, Ordering::Relaxed);

@@ -129,8 +129,11 @@ impl Producer {
 
     /// Accepts records in order, waiting for memory as long as it takes. The receipts take one entry a batch.
     ///
-    /// Costs less for each record than [`Producer::send`]: locks and clocks are shared by up to 32 records, which
-    /// therefore have one time of acceptance. With a custom partitioning, records go one by one.
+    /// Costs less for each record than [`Producer::send`]: a lock and a clock are shared by up to 32 records, which have one
+    /// time of origin unless they bring their own. With a custom partitioning, records go one by one.
+    ///
+    /// Up to 32 records are taken from the iterator before the first of them is accepted. An iterator that waits (for a
+    /// channel, for the answer to an earlier record) holds back those it has given: use [`Producer::send`] for such.
     ///
     /// # Errors
     /// [`RefusedBatch`] with the first record that was not accepted, those already taken from the iterator behind it,
@@ -140,7 +143,8 @@ impl Producer {
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Receipts, Box<RefusedBatch>> {
         let mut accepted = Receipts::default();
-        let mut records = records.into_iter();
+        // Fused: an iterator may start over after its end.
+        let mut records = records.into_iter().fuse();
         let chunk_max = self.inner.router.chunk_max();
         let mut chunk = Vec::with_capacity(chunk_max);
         loop {

@@ -126,6 +126,30 @@ fn an_iterator_may_use_the_producer_itself() {
 }
 
 #[test]
+fn an_iterator_that_starts_over_after_its_end_is_not_asked_again() {
+    /// Gives two records, ends, and would give two more.
+    struct Restarting(u32);
+    impl Iterator for Restarting {
+        type Item = Record;
+        fn next(&mut self) -> Option<Record> {
+            self.0 += 1;
+            (!self.0.is_multiple_of(3)).then(|| Record::new("x"))
+        }
+    }
+    let server = Server::start();
+    let engine = server.engine().start();
+    let stream = server.stream("restarting");
+    let producer = engine
+        .producer(&stream, "topic")
+        .create_if_missing(1)
+        .build()
+        .expect("a new topic");
+    let receipts = producer.send_batch(Restarting(0)).expect("all accepted");
+    assert_eq!(receipts.len(), 2);
+    assert_eq!(engine.close(PATIENCE).account.stored, 2);
+}
+
+#[test]
 fn accounts_can_be_read_while_batches_open_partitions() {
     let server = Server::start();
     let engine = server.engine().start();

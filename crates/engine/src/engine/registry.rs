@@ -5,6 +5,7 @@
 //! Cold: used when something is built, closed or looked at, never for a record.
 
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use ringmain_proto::LaneKey;
 
@@ -93,13 +94,16 @@ impl Registry {
     pub(crate) fn keep_ledger(&mut self, ledger: Arc<Ledger>) {
         let retired = &mut self.retired;
         self.ledgers.retain(|known| {
-            let account = known.account();
-            // An open batch holds its ledger, so everything is counted when nobody does.
-            let is_over = Arc::strong_count(known) == 1 && account.in_flight == 0;
-            if is_over {
-                *retired += account;
+            // Producers and batches hold their ledger. When nobody does, everything is counted, and whoever counted it
+            // dropped it afterwards: the fence makes that visible.
+            if Arc::strong_count(known) > 1 {
+                return true;
             }
-            !is_over
+            fence(Ordering::Acquire);
+            let account = known.account();
+            assert!(account.in_flight == 0, "a batch in flight holds its ledger");
+            *retired += account;
+            false
         });
         self.ledgers.push(ledger);
     }

@@ -102,7 +102,8 @@ impl ProducerBuilder {
         self
     }
 
-    /// Time from acceptance by which every record has its answer, 1 ms to a day. Default 120 s.
+    /// Time from acceptance by which every record has its answer, 1 ms to a day. Default 120 s. The answer comes up to
+    /// some 30 ms later: records that wait behind a full window are looked through at that interval.
     pub fn delivery_timeout_us(mut self, timeout_us: u64) -> Self {
         self.delivery_timeout_us = timeout_us;
         self

@@ -9,8 +9,8 @@ use crate::error::SendError;
 use crate::partitioner::{Cursor, Partitioning};
 use crate::topic::Topic;
 
-/// Records of a batch that are taken on at once. Enough to make a lock and two clocks cheap, few enough that their time
-/// of acceptance is one microsecond's.
+/// Records of a batch that are taken on at once. Enough to make a lock and a clock cheap, few enough that their copies
+/// take some microseconds.
 const CHUNK_RECORDS: usize = 32;
 
 /// A partitioning and where it stands.

@@ -1,6 +1,6 @@
 //! One record from the application into a lane: checks, partition, memory, append; blocking and as a future.
 //!
-//! Nothing here allocates for a record that is copied, and nothing waits while it holds a lock.
+//! Nothing here allocates for a record that is copied, and nothing waits for memory while it holds a lock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -163,7 +163,7 @@ impl ProducerInner {
         receipts: &mut Receipts,
     ) -> Result<(), (usize, SendError)> {
         let route = |record: &Record| self.lane_for(&record.payload, record.key.as_deref());
-        let now_us = wall_clock_us();
+        let mut now_us = wall_clock_us();
         let mut at = 0;
         // A partitioning that moves on with each record is asked once for each.
         let mut routed = None;
@@ -204,6 +204,8 @@ impl ProducerInner {
                     .map_err(|error| (at, error))?;
                 receipts.push(receipt);
                 at += 1;
+                // It may have waited, and a batch that it opened begins later than the time known here.
+                now_us = wall_clock_us();
             }
         }
         Ok(())

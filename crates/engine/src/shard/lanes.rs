@@ -78,8 +78,8 @@ impl Core {
         }
     }
 
-    /// Takes that back where there is room now, and looks at what was queued meanwhile. Room is made on this thread
-    /// only, and this runs behind everything that makes it.
+    /// Takes that back where there is room now, and looks at what was queued meanwhile. Room is made on this thread only:
+    /// by answers and sessions before this runs, or by a transmission after it, whose completion brings the next turn.
     pub(super) fn reopen_lanes(&mut self) {
         let mut any = false;
         let mut at = 0;
@@ -88,13 +88,13 @@ impl Core {
                 .as_mut()
                 .expect("only known lanes are full");
             let place = &entry.lane.place;
-            if self.conns[place.conn as usize]
-                .client
-                .lane_has_room(place.key)
-            {
+            let client = &self.conns[place.conn as usize].client;
+            // Nothing will ever make room after a fatal refusal: what comes then is answered at once.
+            if client.lane_has_room(place.key) || client.fatal().is_some() {
                 entry.is_full = false;
                 entry.lane.set_window_full(false);
-                self.lanes_full.swap_remove(at);
+                let index = self.lanes_full.swap_remove(at);
+                self.look_at_lane(index);
                 any = true;
             } else {
                 at += 1;

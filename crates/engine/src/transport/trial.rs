@@ -180,6 +180,8 @@ impl Trial {
             return;
         }
         self.turn += 1;
+        // Traffic changes: the first turn may have filled an empty socket buffer, which says nothing about the next.
+        self.quickest = f64::INFINITY;
         let mut candidates = CarriedBy::ALL
             .into_iter()
             .filter(|path| self.is_candidate[*path as usize]);
