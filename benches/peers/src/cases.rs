@@ -77,6 +77,8 @@ const RINGMAIN: RingmainSetup = RingmainSetup {
     connections: 1,
     window: None,
     batch_records_max: None,
+    copy_bytes_max: None,
+    record_bytes: None,
     memory_bytes_max: None,
     linger_us: 0,
     busy_poll_us: 0,

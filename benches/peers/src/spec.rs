@@ -75,6 +75,10 @@ pub(crate) struct RingmainSetup {
     pub(crate) window: Option<u32>,
     /// Records of a request at most; `None` is the default.
     pub(crate) batch_records_max: Option<u32>,
+    /// Records up to this size are copied, larger ones travel by reference; `None` is the default.
+    pub(crate) copy_bytes_max: Option<u32>,
+    /// Payload bytes of a record instead of the case's, of ringmain alone; `None` leaves the case as it is.
+    pub(crate) record_bytes: Option<usize>,
     /// The memory cap; `None` is the default.
     pub(crate) memory_bytes_max: Option<u64>,
     /// How long a batch that is not full waits for more records; 0 is the default.

@@ -119,7 +119,7 @@ impl Producer {
     }
 
     /// Accepts the bytes of `payload` as one record without an owned buffer, waiting for memory as long as it takes.
-    /// Payloads over the copy threshold are copied once more, into a buffer of their own.
+    /// Payloads that fit a batch of copied records are copied into it; larger ones into a buffer of their own.
     ///
     /// # Errors
     /// Those of [`Producer::send`].

@@ -7,7 +7,7 @@ use ringmain::{Outcome, Partitioning, Record, SendError};
 use support::{PATIENCE, Server, Start, read_back};
 
 /// Sizes around the copy threshold, so that copied records and those by reference follow each other.
-const SIZES: [usize; 7] = [0, 1, 1000, 40_000, 100, 70_000, 32 * 1024];
+const SIZES: [usize; 7] = [0, 1, 1000, 40_000, 100, 70_000, 8 * 1024];
 
 #[test]
 fn records_of_both_forms_stay_in_order_and_each_receipt_is_its_own() {

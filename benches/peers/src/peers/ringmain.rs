@@ -40,11 +40,14 @@ pub(crate) fn run(order: &Order, setup: RingmainSetup) -> Result<Report, Failure
     if let Some(records) = setup.batch_records_max {
         producer = producer.batch_records_max(records);
     }
+    if let Some(bytes) = setup.copy_bytes_max {
+        producer = producer.copy_bytes_max(bytes);
+    }
     let producer = producer.build().map_err(Failure::peer(PEER))?;
     producer.warm();
     let mut sender = Sender {
         producer,
-        payloads: Payloads::new(order.load.record_bytes),
+        payloads: Payloads::new(setup.record_bytes.unwrap_or(order.load.record_bytes)),
         shape: order.load.shape,
         payload_bytes: 0,
     };

@@ -88,8 +88,8 @@ impl ProducerBuilder {
         self
     }
 
-    /// Payloads up to this size are copied into a slot, larger ones travel by reference; 0 to the largest that fits a
-    /// batch. Default 32 KiB, or what fits when a batch is smaller.
+    /// Owned payloads up to this size are copied into a slot, larger ones travel by reference; 0 to the largest that fits a
+    /// batch. Default 8 KiB, or what fits when a batch is smaller.
     pub fn copy_bytes_max(mut self, bytes: u32) -> Self {
         self.copy_bytes_max = Some(bytes);
         self

@@ -58,7 +58,7 @@ impl ProducerInner {
         key: Option<&[u8]>,
         patience: Patience,
     ) -> Result<Receipt, SendError> {
-        if payload.len() <= self.copy_bytes_max {
+        if payload.len() <= self.copied_frame_bytes_max() {
             return self.send_blocking(Payload::Slice(payload), key, None, (None, None), patience);
         }
         self.check_payload(payload.len())?;
@@ -123,8 +123,9 @@ impl ProducerInner {
             })?,
         };
         let headers_bytes = user_headers.as_bytes().len();
+        let is_owned = matches!(payload, Payload::Owned(_));
         Ok(Incoming {
-            by_reference: bytes > self.copy_bytes_max
+            by_reference: (is_owned && bytes > self.copy_bytes_max)
                 || bytes + headers_bytes > self.copied_frame_bytes_max(),
             payload,
             user_headers,
