@@ -14,8 +14,9 @@
 //! only. The shard never blocks on the lock: it tries, and asks the holder through `wanted` to seal for it.
 //!
 //! While a lane has batches before the next one, that one cannot go out, and what lets it go wakes the shard anyway: an
-//! answer, or the completion of a write. So `is_window_full` spares the application a wake-up for each batch. The two sides cannot miss each other: the
-//! application queues, then looks at the flag; the shard takes the flag back, then looks at the queues.
+//! answer, or the completion of a write. So `is_window_full` spares the application a wake-up for each batch. The two
+//! sides cannot miss each other: the application queues, then looks at the flag; the shard takes the flag back, then
+//! looks at the queues.
 
 #[cfg(all(test, ringmain_loom))]
 mod loom_tests;

@@ -22,6 +22,8 @@ mod outbound;
 mod outcomes;
 mod run;
 mod start;
+#[cfg(all(test, not(ringmain_loom)))]
+mod tests;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -222,3 +222,31 @@ fn linger_waits_and_a_flush_ends_it() {
     );
     assert_eq!(engine.stats().requests, 2);
 }
+
+#[test]
+fn borrowed_payloads_of_any_size_are_stored_as_they_were() {
+    let server = Server::start();
+    let engine = server.engine().start();
+    let stream = server.stream("borrowed");
+    let producer = engine
+        .producer(&stream, "topic")
+        .create_if_missing(1)
+        .build()
+        .expect("a new topic");
+    // Copied as small ones are, copied although an owned one would not be, and too large for a batch of copied records.
+    let payloads: Vec<Vec<u8>> = [0_usize, 100, 8192, 8193, 200_000, 260_000, 300_000]
+        .iter()
+        .map(|bytes| (0..*bytes).map(|at| (at % 251) as u8).collect())
+        .collect();
+    for payload in &payloads {
+        drop(producer.send_slice(payload, None).expect("accepted"));
+    }
+    assert!(producer.flush(PATIENCE));
+    let log = read_back(&engine, &stream, "topic", 0);
+    assert!(
+        log.iter()
+            .map(|record| &record.payload[..])
+            .eq(payloads.iter().map(|payload| &payload[..]))
+    );
+    assert!(engine.close(PATIENCE).account.all_stored());
+}

@@ -10,7 +10,7 @@ use ringmain::{BuildError, Call, Outcome, Partitioning, Record, SendError};
 use ringmain_wire::codec::Encode;
 use ringmain_wire::payload::topic::CreatePartitions;
 use ringmain_wire::{Identifier, Operation};
-use support::{PATIENCE, Server, Start, audit, numbered, read_back};
+use support::{PATIENCE, Server, Start, audit, numbered, partitions_of, read_back};
 
 #[test]
 fn a_key_goes_where_every_sdk_sends_it() {
@@ -171,13 +171,7 @@ fn sticky_fills_a_batch_before_it_moves_on() {
         .send_batch((0..90).map(|_| Record::new("x")))
         .expect("all accepted");
     assert!(producer.flush(PATIENCE));
-    let partitions: Vec<u32> = receipts
-        .iter()
-        .map(|receipt| match receipt.outcome() {
-            Some(Outcome::Stored { partition, .. }) => partition,
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let partitions = partitions_of(&receipts);
     let mut visited = [0; 3];
     for run in partitions.chunks(10) {
         assert!(

@@ -4,7 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use ringmain::{Outcome, Partitioning, Record, SendError};
-use support::{PATIENCE, Server, Start, read_back};
+use support::{PATIENCE, Server, Start, partitions_of, read_back};
 
 /// Sizes around the copy threshold, so that copied records and those by reference follow each other.
 const SIZES: [usize; 7] = [0, 1, 1000, 40_000, 100, 70_000, 8 * 1024];
@@ -88,13 +88,7 @@ fn a_partitioning_that_moves_on_is_asked_once_for_each_record() {
         .send_batch((0..400).map(|_| Record::new("x")))
         .expect("all accepted");
     assert!(producer.flush(PATIENCE));
-    let partitions: Vec<u32> = receipts
-        .iter()
-        .map(|receipt| match receipt.outcome() {
-            Some(Outcome::Stored { partition, .. }) => partition,
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let partitions = partitions_of(&receipts);
     assert!(
         partitions
             .windows(2)

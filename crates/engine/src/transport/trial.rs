@@ -286,6 +286,20 @@ mod tests {
     }
 
     #[test]
+    fn traffic_that_becomes_slower_after_the_first_turn_leaves_no_path_out() {
+        let mut trial = Trial::new(ALL);
+        while trial.decided().is_none() {
+            let elapsed_ns = if trial.turn == 0 { 100_000 } else { 2_000_000 };
+            let spent = Spent {
+                cpu_ns: 100,
+                elapsed_ns,
+            };
+            trial.record(trial.path(), 1 << 20, spent);
+        }
+        assert_eq!(trial.is_candidate, ALL);
+    }
+
+    #[test]
     fn bursts_leave_no_path_out() {
         let mut trial = Trial::new(ALL);
         let mut number = 0;

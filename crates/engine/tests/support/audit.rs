@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use ringmain::{Engine, Outcome, PolledRecord, Record};
+use ringmain::{Engine, Outcome, PolledRecord, Receipt, Receipts, Record};
 
 use super::{PATIENCE, Server, Start};
 
@@ -115,4 +115,13 @@ pub(crate) fn audit(server: &Server, stream: &str, partitions: u32, outcomes: &[
     let log = Log::read(server, stream, partitions);
     log.check(outcomes);
     log
+}
+
+/// Where each record was stored, in the order of the records.
+pub(crate) fn partitions_of(receipts: &Receipts) -> Vec<u32> {
+    let partition_of = |receipt: Receipt| match receipt.outcome() {
+        Some(Outcome::Stored { partition, .. }) => partition,
+        other => panic!("{other:?}"),
+    };
+    receipts.iter().map(partition_of).collect()
 }

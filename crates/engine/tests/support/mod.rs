@@ -11,7 +11,7 @@ mod server;
 
 use std::time::Duration;
 
-pub(crate) use audit::{Log, audit, numbered, payload, read_back};
+pub(crate) use audit::{Log, audit, numbered, partitions_of, payload, read_back};
 pub(crate) use engine::{Checked, Start};
 pub(crate) use proxy::{Network, Proxy};
 pub(crate) use random::Draws;

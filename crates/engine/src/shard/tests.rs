@@ -1,0 +1,77 @@
+//! The end of a shard as appenders meet it, without a thread and without a server.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+use ringmain_proto::{LaneConfig, LaneKey};
+use ringmain_wire::UserHeaders;
+
+use super::ShardShared;
+use crate::error::SendError;
+use crate::gate::{Gate, Units};
+use crate::lane::{Appended, Held, Incoming, Lane, LanePlace, Payload};
+use crate::ledger::{BatchSettings, Ledger};
+use crate::memory::{Arena, ArenaConfig};
+use crate::receipt::{Callbacks, Receipts};
+use crate::topic::TopicName;
+use crate::transport::{Transport, TransportConfig};
+
+/// A lane whose shard never runs.
+fn lane() -> Arc<Lane> {
+    let arena = Arc::new(Arena::new(&ArenaConfig::default()).expect("an arena"));
+    let transport = Transport::new(&TransportConfig::default(), Arc::clone(&arena));
+    let wake = transport.expect("a ring").wake_handle();
+    let credit = Arc::new(Gate::new(Units::new(0)));
+    let shard = ShardShared::new(Instant::now(), wake.clone(), &arena, credit, 1, 1);
+    Arc::new(Lane::new(
+        LanePlace {
+            index: 0,
+            conn: 0,
+            key: LaneKey(0),
+        },
+        LaneConfig::default(),
+        Arc::new(TopicName::new("stream".into(), "topic".into(), wake)),
+        0,
+        Arc::new(shard),
+        &Arc::new(Callbacks::new()),
+        1,
+    ))
+}
+
+fn incoming(payload: &mut Bytes) -> Incoming<'_> {
+    Incoming {
+        payload: Payload::Owned(payload),
+        user_headers: UserHeaders::EMPTY,
+        id: None,
+        timestamp_us: None,
+        by_reference: false,
+    }
+}
+
+#[test]
+fn nothing_gets_in_behind_the_last_answers_of_a_shard_that_ended() {
+    let lane = lane();
+    let ledger = Arc::new(Ledger::new(BatchSettings {
+        batch_bytes_max: 1 << 16,
+        batch_records_max: 100,
+        linger_us: 0,
+        delivery_timeout_us: 1_000_000,
+    }));
+    let mut held = Held::default();
+    let mut payload = Bytes::from_static(b"before");
+    let before = lane.append(&ledger, &mut incoming(&mut payload), &mut held);
+    assert!(matches!(before, Ok(Appended::Accepted(_))));
+    // What a shard does at its end, orderly or not: it says so, then takes what is open.
+    lane.shard.ended.store(true, Ordering::SeqCst);
+    lane.seal_for_flush(&mut Vec::new());
+    let mut payload = Bytes::from_static(b"behind");
+    let mut receipts = Receipts::default();
+    let mut run = lane.run(&ledger);
+    assert!(!run.join(&mut incoming(&mut payload)));
+    run.end(&mut receipts);
+    let behind = lane.append(&ledger, &mut incoming(&mut payload), &mut held);
+    assert!(matches!(behind, Err(SendError::EngineFailed)));
+    assert_eq!((ledger.account().accepted, receipts.len()), (1, 0));
+}
