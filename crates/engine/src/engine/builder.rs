@@ -126,8 +126,8 @@ impl EngineBuilder {
 
     /// Bytes of one slot, the largest request of copied records: 4 KiB to 16 MiB. Default 256 KiB.
     ///
-    /// Every partition in use fills a slot of its own: with fewer than two slots a partition (half of the memory divided by
-    /// this), requests leave nearly empty, and throughput falls to a fraction.
+    /// Every partition in use fills a slot of its own. Slots (half of the memory divided by this) should be four times the
+    /// partitions: measured with 64 partitions, twice gave 0.6 of the throughput, once 0.3, since requests leave nearly empty.
     pub fn slot_bytes(mut self, bytes: u32) -> Self {
         self.slot_bytes = bytes;
         self
