@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use ringmain::transport::CarriedBy;
+use ringmain::CarriedBy;
 use ringmain::{CloseReport, Engine, Partitioning, Producer, SendError, limits};
 
 use crate::args::BenchArgs;

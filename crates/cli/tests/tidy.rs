@@ -22,24 +22,24 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// No file is larger: a repository is cloned whole, for ever.
 const FILE_BYTES_MAX: u64 = 512 * 1024;
 
-/// Where `unsafe` may stand: the kernel side of the engine.
+/// Where `unsafe` may stand: what moves bytes.
 const UNSAFE_HOMES: [&str; 3] = [
-    "crates/engine/src/memory",
-    "crates/engine/src/ring",
-    "crates/engine/src/transport",
+    "crates/io/src/memory",
+    "crates/io/src/ring",
+    "crates/io/src/transport",
 ];
 /// Files elsewhere that need `unsafe`, each with its reason.
 const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
     (
-        "crates/engine/tests/transport/lifecycle.rs",
+        "crates/io/tests/transport/lifecycle.rs",
         "gives a listening socket a backlog of 0, which std does not offer",
     ),
     (
-        "crates/engine/tests/transport/refusals.rs",
+        "crates/io/tests/transport/refusals.rs",
         "lowers the limits of a child process, and installs a seccomp filter in it",
     ),
     (
-        "crates/engine/tests/support/counting.rs",
+        "crates/io/tests/support/counting.rs",
         "counts allocations with an allocator of its own",
     ),
     (
@@ -49,10 +49,14 @@ const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// The packages and what each may depend on inside the workspace. Dev-dependencies are free: they do not ship.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("ringmain-wire", &[]),
     ("ringmain-proto", &["ringmain-wire"]),
-    ("ringmain", &["ringmain-proto", "ringmain-wire"]),
+    ("ringmain-io", &[]),
+    (
+        "ringmain",
+        &["ringmain-io", "ringmain-proto", "ringmain-wire"],
+    ),
     ("ringmain-broker", &["ringmain-wire"]),
     ("ringmain-sim", &["ringmain-proto", "ringmain-wire"]),
     (
@@ -62,7 +66,12 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("ringmain-bench-micro", &["ringmain-wire"]),
     (
         "ringmain-bench-peers",
-        &["ringmain", "ringmain-broker", "ringmain-wire"],
+        &[
+            "ringmain",
+            "ringmain-broker",
+            "ringmain-io",
+            "ringmain-wire",
+        ],
     ),
     ("ringmain-interop", &[]),
 ];
@@ -547,7 +556,7 @@ fn unsafe_has_a_place_and_a_reason() {
     let pointer = "//! Doc.\ntype F = unsafe extern \"C\" fn(u8);\n";
     let spoken_for = "//! Doc.\n// SAFETY: why.\nunsafe impl A for B {\nunsafe fn f() {}\n}\nimpl B { unsafe fn g() {} }\n";
     let stale = "//! Doc.\n// SAFETY: why.\nfn f() {}\nunsafe fn g() {}\n";
-    for home in ["crates/engine/src/ring.rs", "crates/engine/src/ring/x.rs"] {
+    for home in ["crates/io/src/ring.rs", "crates/io/src/ring/x.rs"] {
         assert_eq!(broken(home, reasoned), []);
         assert_eq!(broken(home, documented), []);
         assert_eq!(broken(home, bare), [(2, "unsafe reason")]);

@@ -11,8 +11,8 @@ use ringmain_wire::batch::SealedGather;
 
 use crate::lane::Lane;
 use crate::ledger::Ledger;
-use crate::memory::SlotToken;
 use crate::receipt::BatchCell;
+use ringmain_io::memory::SlotToken;
 
 /// A slot of which a batch may use only the first bytes: requests smaller than the slot.
 #[derive(Debug)]

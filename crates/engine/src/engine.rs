@@ -17,13 +17,13 @@ use registry::Registry;
 use crate::error::SendError;
 use crate::gate::{Gate, Units};
 use crate::lane::Lane;
-use crate::memory::Arena;
 use crate::outcome::Account;
 use crate::producer::ProducerBuilder;
 use crate::receipt::Callbacks;
 use crate::shard::{Command, ShardShared};
 use crate::stats::Stats;
 use crate::topic::Topic;
+use ringmain_io::memory::Arena;
 
 /// How long `close` waits past its deadline for shards to put their connections down. Nothing but the kernel's answer
 /// to a cancelled operation is waited for by then.

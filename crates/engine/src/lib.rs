@@ -15,6 +15,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod batch;
 mod call;
 mod engine;
@@ -23,20 +25,17 @@ mod gate;
 mod lane;
 mod ledger;
 pub mod limits;
-pub mod memory;
 mod outcome;
 mod partitioner;
 mod producer;
 mod receipt;
 mod record;
-pub mod ring;
 pub mod server_url;
 mod sessions;
 mod shard;
 mod stats;
 mod sync;
 mod topic;
-pub mod transport;
 
 pub use call::{Call, CallReply, Polled, PolledRecord, TopicInfo};
 pub use engine::{CloseReport, Engine, EngineBuilder, IntoServerUrl};
@@ -48,7 +47,7 @@ pub use receipt::{Receipt, Receipts};
 pub use record::Record;
 pub use server_url::ServerUrl;
 pub use stats::{Latencies, Latency, Stats};
-pub use transport::{Features, SocketOptions, WritePath};
 
+pub use ringmain_io::transport::{CarriedBy, Features, SocketOptions, WRITE_PATHS, WritePath};
 pub use ringmain_proto::OnLostCoverage;
 pub use ringmain_wire::ErrorCode;

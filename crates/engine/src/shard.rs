@@ -37,12 +37,12 @@ use crate::batch::SealedBatch;
 use crate::gate::{Gate, Stock, Units};
 use crate::lane::Lane;
 use crate::ledger::Ledger;
-use crate::memory::{Arena, SlotToken};
 use crate::record::Record;
 use crate::sessions::Sessions;
 use crate::stats::ShardStats;
 use crate::topic::Topic;
-use crate::transport::WakeHandle;
+use ringmain_io::memory::{Arena, SlotToken};
+use ringmain_io::transport::WakeHandle;
 
 pub(crate) use calls::CallCell;
 pub(crate) use start::{ShardConfig, ShardStart, ShardThread, start};

@@ -14,7 +14,7 @@ pub use latency::{Latencies, Latency};
 pub(crate) use shard::ShardStats;
 
 use crate::outcome::Account;
-use crate::transport::{TransportInfo, TransportStats};
+use ringmain_io::transport::{TransportInfo, TransportStats};
 
 /// Everything an engine counts, at one moment. Counters only rise and are sums over all shards; gauges are marked.
 ///

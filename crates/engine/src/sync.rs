@@ -5,7 +5,7 @@
 
 #[cfg(not(ringmain_loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     sync::{Mutex, MutexGuard, OnceLock},
     thread::{Thread, current, park, park_timeout},
 };

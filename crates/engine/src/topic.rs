@@ -10,7 +10,7 @@ use ringmain_proto::LaneConfig;
 use ringmain_wire::Identifier;
 
 use crate::lane::Lane;
-use crate::transport::WakeHandle;
+use ringmain_io::transport::WakeHandle;
 
 /// The names under which a topic is addressed. Names rather than numbers: they survive deleting and creating anew.
 ///

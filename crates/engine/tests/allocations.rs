@@ -5,7 +5,7 @@
 
 mod support;
 
-#[path = "support/counting.rs"]
+#[path = "../../io/tests/support/counting.rs"]
 mod counting;
 
 use ringmain::{Partitioning, Producer};

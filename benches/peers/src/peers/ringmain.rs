@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringmain::transport::CarriedBy;
+use ringmain::CarriedBy;
 use ringmain::{Engine, Producer, Record, Stats};
 
 use crate::failure::Failure;

@@ -7,8 +7,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ringmain::memory::{Arena, ArenaConfig, SLOT_BYTES_MIN, SlotToken};
-use ringmain::transport::{CarriedBy, ConnIndex, Event, SocketOptions, Transport, TransportConfig};
+use ringmain_io::memory::{Arena, ArenaConfig, SLOT_BYTES_MIN, SlotToken};
+use ringmain_io::transport::{
+    CarriedBy, ConnIndex, Event, SocketOptions, Transport, TransportConfig,
+};
 use ringmain_wire::frame::FrameDecoder;
 
 use super::frames::{self, Prebuilt};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use ringmain::Account;
-use ringmain::transport::WRITE_PATHS;
+use ringmain::WRITE_PATHS;
 
 /// The quantiles shown, with their names.
 const QUANTILES: [(&str, f64); 5] = [

@@ -19,7 +19,7 @@ use crate::limits;
 use crate::receipt::Callbacks;
 use crate::server_url::{Credentials, ReconnectionRetries, ServerUrl, ServerUrlError};
 use crate::shard::{self, ShardConfig, ShardStart, ShardThread};
-use crate::transport::{Features, SocketOptions, TransportConfig, WritePath};
+use ringmain_io::transport::{Features, SocketOptions, TransportConfig, WritePath};
 
 /// Configures and starts an [`Engine`].
 #[derive(Debug)]

@@ -17,9 +17,9 @@ use crate::error::SendError;
 use crate::gate::{Gate, Units};
 use crate::ledger::Ledger;
 use crate::limits;
-use crate::memory::SlotToken;
 use crate::receipt::BatchCell;
 use crate::shard::Slots;
+use ringmain_io::memory::SlotToken;
 
 /// A record on its way into a lane.
 pub(crate) struct Incoming<'a> {

@@ -12,8 +12,8 @@ use ringmain_wire::FrameDecoder;
 
 use super::calls::CallCell;
 use crate::limits;
-use crate::memory::SlotToken;
-use crate::transport::{ConnIndex, SocketOptions};
+use ringmain_io::memory::SlotToken;
+use ringmain_io::transport::{ConnIndex, SocketOptions};
 
 /// Bytes a decoder keeps for a reply that is cut between two receives. Replies to sends have 280 bytes.
 const REPLY_BYTES: usize = 4096;
@@ -22,7 +22,7 @@ const REPLY_BYTES: usize = 4096;
 const DECODER_BYTES_KEPT: usize = 64 * 1024;
 
 /// Writes of a connection that may overlap: zero-copy writes do, while their memory is not free yet.
-const WRITES_MAX: usize = crate::transport::WRITES_MAX as usize;
+const WRITES_MAX: usize = ringmain_io::transport::WRITES_MAX as usize;
 
 /// Frames that all these writes carry: each frame has two pieces at least.
 const FRAMES_MAX: usize = WRITES_MAX * limits::WRITE_PIECES_MAX as usize / 2;

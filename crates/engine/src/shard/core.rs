@@ -16,11 +16,11 @@ use super::connection::Connection;
 use super::lanes::LaneEntry;
 use super::{Command, PurgeRequest, ShardShared};
 use crate::batch::SealedBatch;
-use crate::memory::SlotToken;
 use crate::outcome::NotSentReason;
 use crate::receipt::{BatchOutcome, Waiter};
 use crate::stats::LatencySamples;
-use crate::transport::Transport;
+use ringmain_io::memory::SlotToken;
+use ringmain_io::transport::Transport;
 
 /// A batch in the hands of a protocol client.
 pub(super) struct InFlight {

@@ -13,8 +13,8 @@ use super::connection::Connection;
 use super::core::{Core, InFlight};
 use crate::batch::Body;
 use crate::limits;
-use crate::memory::SlotToken;
-use crate::transport::{Gather, Transport};
+use ringmain_io::memory::SlotToken;
+use ringmain_io::transport::{Gather, Transport};
 
 impl Core {
     /// Carries out what the client of a connection wants done.

@@ -19,8 +19,8 @@ use super::{Command, ShardShared};
 use crate::error::CallError;
 use crate::outcome::NotSentReason;
 use crate::receipt::BatchOutcome;
-use crate::ring::RingError;
-use crate::transport::Transport;
+use ringmain_io::ring::RingError;
+use ringmain_io::transport::Transport;
 
 /// How often counters are published while the shard is busy. An idle shard publishes before it sleeps; one that waits
 /// for answers does so after this time.

@@ -19,8 +19,8 @@ use super::run::run;
 use crate::error::BuildError;
 use crate::gate::{Gate, Units};
 use crate::limits;
-use crate::memory::{Arena, ArenaConfig, SlotToken};
-use crate::transport::{ConnIndex, SocketOptions, Transport, TransportConfig};
+use ringmain_io::memory::{Arena, ArenaConfig, SlotToken};
+use ringmain_io::transport::{ConnIndex, SocketOptions, Transport, TransportConfig};
 
 /// All that a shard needs to know.
 pub(crate) struct ShardConfig {

@@ -13,10 +13,10 @@ use crate::error::SendError;
 use crate::gate::{Gate, Units};
 use crate::lane::{Appended, Held, Incoming, Lane, LanePlace, Payload};
 use crate::ledger::{BatchSettings, Ledger};
-use crate::memory::{Arena, ArenaConfig};
 use crate::receipt::{Callbacks, Receipts};
 use crate::topic::TopicName;
-use crate::transport::{Transport, TransportConfig};
+use ringmain_io::memory::{Arena, ArenaConfig};
+use ringmain_io::transport::{Transport, TransportConfig};
 
 /// A lane whose shard never runs.
 fn lane() -> Arc<Lane> {

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::{Latencies, Stats};
-use crate::transport::CarriedBy;
+use ringmain_io::transport::CarriedBy;
 
 /// Percentiles shown.
 const PERCENTILES: [(&str, f64); 5] = [

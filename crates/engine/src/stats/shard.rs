@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use super::{Latencies, LatencySamples, Stats};
 use crate::outcome::Account;
 use crate::receipt::BatchOutcome;
-use crate::transport::{TransportInfo, TransportStats};
+use ringmain_io::transport::{TransportInfo, TransportStats};
 
 /// A counter with one writer: adding is a load and a store, no locked instruction.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::net::TcpListener;
 
-use ringmain::memory::ArenaConfig;
-use ringmain::transport::{ConnIndex, Features, SocketOptions, TransportConfig, WritePath};
+use ringmain_io::memory::ArenaConfig;
+use ringmain_io::transport::{ConnIndex, Features, SocketOptions, TransportConfig, WritePath};
 
 use super::support::*;
 

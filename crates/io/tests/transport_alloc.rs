@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringmain::memory::{Arena, ArenaConfig, SlotToken};
-use ringmain::transport::{
+use ringmain_io::memory::{Arena, ArenaConfig, SlotToken};
+use ringmain_io::transport::{
     ConnIndex, Event, Features, SocketOptions, Transport, TransportConfig, TransportStats,
     WritePath,
 };

@@ -63,9 +63,9 @@ pub use config::{
 };
 pub use event::{ConnIndex, Errno, Event, LostCause};
 pub use stats::{TransportInfo, TransportStats};
-pub use wake::WakeHandle;
-#[cfg(all(test, ringmain_loom))]
-pub(crate) use wake::model;
+#[cfg(ringmain_loom)]
+pub use wake::model;
+pub use wake::{WakeHandle, WakeState};
 pub use write::Gather;
 
 /// Looks at the completion queue between two yields of a spinning shard: about a microsecond.

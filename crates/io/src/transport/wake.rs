@@ -98,28 +98,28 @@ impl WakeShared {
 
 /// The state alone: what the two sides agree on, without a descriptor.
 #[derive(Debug, Default)]
-pub(crate) struct WakeState(AtomicU8);
+pub struct WakeState(AtomicU8);
 
 impl WakeState {
     /// A waker's step, after it has published its work. True: the shard sleeps and must be signalled.
-    pub(crate) fn notify(&self) -> bool {
+    pub fn notify(&self) -> bool {
         self.0.swap(NOTIFIED, Ordering::AcqRel) == SLEEPING
     }
 
     /// The shard's step before it sleeps. False: somebody woke it since; it must not sleep.
-    pub(crate) fn sleep_begin(&self) -> bool {
+    pub fn sleep_begin(&self) -> bool {
         self.0
             .compare_exchange(AWAKE, SLEEPING, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 
     /// The shard's step after it slept, or instead of sleeping. True: somebody woke it since the last call.
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         self.0.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
     }
 
     /// True when `take` would be, without taking: for the spin loop.
-    pub(crate) fn is_notified(&self) -> bool {
+    pub fn is_notified(&self) -> bool {
         self.0.load(Ordering::Relaxed) == NOTIFIED
     }
 }
@@ -150,26 +150,28 @@ mod tests {
 }
 
 /// What models of other hand-overs need of this one.
-#[cfg(all(test, ringmain_loom))]
-pub(crate) mod model {
+#[cfg(ringmain_loom)]
+pub mod model {
     use loom::sync::{Condvar, Mutex};
 
-    pub(crate) use super::WakeState;
+    pub use super::WakeState;
 
     /// The eventfd: a signal stays until it is read.
-    #[derive(Default)]
-    pub(crate) struct Signal {
+    #[derive(Debug, Default)]
+    pub struct Signal {
         is_set: Mutex<bool>,
         changed: Condvar,
     }
 
     impl Signal {
-        pub(crate) fn set(&self) {
+        /// Sets it.
+        pub fn set(&self) {
             *self.is_set.lock().unwrap() = true;
             self.changed.notify_one();
         }
 
-        pub(crate) fn wait(&self) {
+        /// Waits until it is set, and takes it.
+        pub fn wait(&self) {
             let mut is_set = self.is_set.lock().unwrap();
             while !*is_set {
                 is_set = self.changed.wait(is_set).unwrap();
@@ -180,7 +182,7 @@ pub(crate) mod model {
 }
 
 /// Every interleaving of wakers and shard, with every value the memory model allows:
-/// `RUSTFLAGS="--cfg ringmain_loom" cargo test -p ringmain --lib loom`.
+/// `RUSTFLAGS="--cfg ringmain_loom" cargo test -p ringmain-io --lib loom`.
 #[cfg(all(test, ringmain_loom))]
 mod loom_tests {
     use super::model::Signal;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ringmain::transport::{Features, TransportConfig, WritePath};
+use ringmain_io::transport::{Features, TransportConfig, WritePath};
 
 use super::support::*;
 

@@ -6,8 +6,8 @@ use std::sync::mpsc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use ringmain::memory::ArenaConfig;
-use ringmain::transport::{CarriedBy, Features, SocketOptions, TransportConfig, WritePath};
+use ringmain_io::memory::ArenaConfig;
+use ringmain_io::transport::{CarriedBy, Features, SocketOptions, TransportConfig, WritePath};
 
 use super::support::*;
 

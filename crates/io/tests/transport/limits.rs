@@ -4,9 +4,9 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ringmain::memory::{Arena, ArenaConfig};
-use ringmain::ring::SetupError;
-use ringmain::transport::{
+use ringmain_io::memory::{Arena, ArenaConfig};
+use ringmain_io::ring::SetupError;
+use ringmain_io::transport::{
     ConnIndex, Features, SocketOptions, Transport, TransportConfig, WritePath,
 };
 

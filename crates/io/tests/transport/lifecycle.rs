@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringmain::transport::{
+use ringmain_io::transport::{
     CarriedBy, ConnIndex, LostCause, SocketOptions, TransportConfig, WritePath,
 };
 

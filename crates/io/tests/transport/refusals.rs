@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use ringmain::memory::{Arena, ArenaConfig};
-use ringmain::ring::SetupError;
-use ringmain::transport::{LostCause, SocketOptions, Transport, WritePath};
+use ringmain_io::memory::{Arena, ArenaConfig};
+use ringmain_io::ring::SetupError;
+use ringmain_io::transport::{LostCause, SocketOptions, Transport, WritePath};
 
 use super::support::*;
 

@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringmain::memory::{Arena, ArenaConfig, SlotToken};
-use ringmain::ring::SetupError;
-use ringmain::transport::{
+use ringmain_io::memory::{Arena, ArenaConfig, SlotToken};
+use ringmain_io::ring::SetupError;
+use ringmain_io::transport::{
     CarriedBy, ConnIndex, Event, Features, LostCause, SocketOptions, Transport, TransportConfig,
     TransportStats, WritePath,
 };

@@ -1,0 +1,15 @@
+//! What moves ringmain's bytes: the memory, the ring and the sockets of one shard.
+//!
+//! This is the only crate of the product with `unsafe` code. It knows connections, pieces of memory
+//! with owners, received bytes and events. It knows no frame, no session and no record.
+//!
+//! ```text
+//!  memory     one mapping a shard, cut once into blocks; a token owns a block
+//!  ring       setup, submission, completions, errno tables of io_uring
+//!  transport  connect, gathered writes, receives, close, wake-ups
+//! ```
+
+pub mod memory;
+pub mod ring;
+mod sync;
+pub mod transport;
