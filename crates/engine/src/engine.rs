@@ -9,11 +9,12 @@ mod registry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use builder::{EngineBuilder, IntoServerUrl};
 use registry::Registry;
 
+use crate::deadline::{self, Deadline};
 use crate::error::SendError;
 use crate::gate::{Gate, Units};
 use crate::lane::Lane;
@@ -96,8 +97,8 @@ impl Engine {
     }
 
     /// Closes every producer, waits at most `within` for what is out, logs out and stops the shards. What is not
-    /// answered by then resolves as `NotSent` or `Unknown`. Never takes noticeably longer than `within`. A second close
-    /// returns the same report.
+    /// answered by then resolves as `NotSent` or `Unknown`. Never takes noticeably longer than `within`; with
+    /// [`Duration::MAX`] the delivery timeouts of the records end the wait. A second close returns the same report.
     pub fn close(&self, within: Duration) -> CloseReport {
         self.inner.close(within)
     }
@@ -180,7 +181,7 @@ impl EngineInner {
     }
 
     fn close(&self, within: Duration) -> CloseReport {
-        let deadline = Instant::now() + within;
+        let deadline = Deadline::within(within);
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = *report {
             return report;
@@ -197,16 +198,14 @@ impl EngineInner {
             lane.seal_for_flush(&mut Vec::new());
         }
         for ShardHandle { shared, .. } in &self.shards {
-            let within_us = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
-            let deadline = shared.now().after(within_us);
+            let deadline = shared.now().after(deadline::micros(within));
             shared.command(Command::Close { deadline });
         }
         let mut ended = true;
         for ShardHandle { shared, .. } in &self.shards {
-            let patience = deadline.saturating_duration_since(Instant::now()) + CLOSE_GRACE;
-            ended &= shared.end.wait(patience);
+            ended &= shared.end.wait(deadline.left().saturating_add(CLOSE_GRACE));
         }
-        let in_time = Instant::now() <= deadline || within.is_zero();
+        let in_time = !deadline.is_over() || within.is_zero();
         if ended {
             for thread in self
                 .threads

@@ -19,6 +19,7 @@
 
 mod batch;
 mod call;
+mod deadline;
 mod engine;
 mod error;
 mod gate;

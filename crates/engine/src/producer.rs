@@ -15,6 +15,7 @@ pub use builder::ProducerBuilder;
 use route::Router;
 use send::{Patience, SendFuture};
 
+use crate::deadline::Deadline;
 use crate::engine::{CloseReport, EngineInner};
 use crate::error::{Refused, RefusedBatch, SendError};
 use crate::ledger::Ledger;
@@ -171,16 +172,16 @@ impl Producer {
     /// answer, at most `within`. Returns whether all have. Records of other producers of the same topic count too.
     #[must_use]
     pub fn flush(&self, within: Duration) -> bool {
-        self.flush_until(Instant::now() + within)
+        self.flush_until(Deadline::within(within))
     }
 
-    fn flush_until(&self, deadline: Instant) -> bool {
+    fn flush_until(&self, deadline: Deadline) -> bool {
         let mut cells = Vec::new();
         for lane in self.inner.topic.lanes() {
             lane.seal_for_flush(&mut cells);
         }
         for cell in &cells {
-            cell.wait(Some(deadline));
+            cell.wait(deadline.instant());
         }
         cells.iter().all(|cell| cell.is_resolved())
     }
@@ -191,7 +192,7 @@ impl Producer {
     /// Connections that are in the middle of writing a record given up are closed and made again: that is the only way
     /// to get its memory back.
     pub fn close(&self, within: Duration) -> CloseReport {
-        let deadline = Instant::now() + within;
+        let deadline = Deadline::within(within);
         self.inner.ledger.close();
         self.inner.engine.hurry();
         let drained = self.flush_until(deadline);
@@ -234,19 +235,17 @@ impl Producer {
                 request
             })
             .collect();
-        let deadline = Instant::now() + GIVE_UP_GRACE;
+        let deadline = Deadline::within(GIVE_UP_GRACE);
         for request in requests {
-            request
-                .done
-                .wait(deadline.saturating_duration_since(Instant::now()));
+            request.done.wait(deadline.left());
             records.append(&mut request.taken.lock().unwrap_or_else(PoisonError::into_inner));
         }
         // What was in the middle of a write follows when the kernel has let go of it.
         while self.account().in_flight > 0
             && let Some(cell) = cells.iter().find(|cell| !cell.is_resolved())
-            && Instant::now() < deadline
+            && !deadline.is_over()
         {
-            cell.wait(Some(deadline));
+            cell.wait(deadline.instant());
         }
         records
     }

@@ -3,8 +3,8 @@
 //! Written by the shard when something changes, read by `build` and by calls that time out. Never on the data path.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
+use crate::deadline::Deadline;
 use crate::error::{BuildError, CallError};
 
 /// One session.
@@ -50,7 +50,7 @@ impl Sessions {
     pub(crate) fn wait_all_active(
         &self,
         failures_max: u32,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<(), BuildError> {
         let mut statuses = self.statuses();
         loop {
@@ -60,8 +60,7 @@ impl Sessions {
             let stuck = statuses.iter().find(|status| {
                 !status.was_active && (status.is_fatal || status.failures >= failures_max)
             });
-            let now = Instant::now();
-            if stuck.is_some() || now >= deadline {
+            if stuck.is_some() || deadline.is_over() {
                 let explained =
                     stuck.or_else(|| statuses.iter().find(|status| status.last_error.is_some()));
                 let cause = explained
@@ -77,7 +76,7 @@ impl Sessions {
             }
             statuses = self
                 .changed
-                .wait_timeout(statuses, deadline - now)
+                .wait_timeout(statuses, deadline.left())
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }

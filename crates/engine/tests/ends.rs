@@ -369,3 +369,78 @@ fn a_network_that_dies_in_any_way_ends_in_receipts_by_the_deadline() {
         assert!(stored <= at_most, "{death:?}: {stored} of {at_most}");
     }
 }
+
+/// One call that takes a duration, on an engine with records in flight; says whether it went well.
+type Timed = fn(&Engine, &ringmain::Producer, &str, Duration) -> bool;
+
+fn ping() -> ringmain::Call {
+    ringmain::Call::read(ringmain_wire::CommandCode::PING.0, bytes::Bytes::new())
+}
+
+/// Every call of the public API that takes a duration.
+const TIMED: [(&str, Timed); 9] = [
+    ("Engine::close", |engine, _, _, within| {
+        engine.close(within).drained
+    }),
+    ("Producer::close", |_, producer, _, within| {
+        producer.close(within).drained
+    }),
+    ("Producer::flush", |_, producer, _, within| {
+        producer.flush(within)
+    }),
+    ("Engine::call", |engine, _, _, within| {
+        engine.call(ping(), within).is_ok()
+    }),
+    ("Engine::call_async", |engine, _, _, within| {
+        support::block_on(engine.call_async(ping(), within)).is_ok()
+    }),
+    ("Engine::topic", |engine, _, stream, within| {
+        engine.topic(stream, "topic", within).is_ok()
+    }),
+    ("Engine::poll", |engine, _, stream, within| {
+        engine.poll(stream, "topic", 0, 0, 1, within).is_ok()
+    }),
+    ("Engine::create_stream", |engine, _, stream, within| {
+        engine.create_stream(stream, within) == Ok(false)
+    }),
+    ("Engine::create_topic", |engine, _, stream, within| {
+        engine.create_topic(stream, "topic", 1, within) == Ok(false)
+    }),
+];
+
+#[test]
+fn a_duration_without_end_is_no_limit_and_loses_nothing() {
+    let endless = [
+        Duration::MAX,
+        Duration::from_secs(u64::MAX),
+        Duration::from_secs(i64::MAX as u64),
+        // These overflow no sum with an instant, but one in microseconds or in nanoseconds.
+        Duration::from_secs(1 << 62),
+        Duration::from_micros(u64::MAX),
+        Duration::from_secs(1 << 40),
+    ];
+    // Slow enough that records are out when the call begins.
+    let server = Server::embedded(Broker::builder().commit_delay_us(2_000));
+    for (what, call) in TIMED {
+        for within in endless {
+            let engine = server.engine().start();
+            let stream = server.stream("endless");
+            let producer = engine
+                .producer(&stream, "topic")
+                .create_if_missing(1)
+                .build()
+                .expect("a new topic");
+            let receipts = producer
+                .send_batch((0..100).map(|_| Record::new("x")))
+                .expect("accepted");
+            let started = Instant::now();
+            assert!(
+                call(&engine, &producer, &stream, within),
+                "{what}, {within:?}"
+            );
+            assert!(started.elapsed() < PROMPT, "{what}, {within:?}");
+            let account = receipts.wait_deadline(started + PATIENCE);
+            assert!(account.all_stored(), "{what}, {within:?}: {account}");
+        }
+    }
+}

@@ -12,6 +12,7 @@ use ringmain_wire::payload::login::{ClientVersion, LoginRegister, LoginRegisterW
 use ringmain_wire::{Name, ProtocolVersion, Secret, Text, WireError};
 
 use super::registry::Registry;
+use crate::deadline::Deadline;
 use crate::engine::{Engine, EngineInner, ShardHandle};
 use crate::error::{BuildError, CallError, in_range};
 use crate::gate::{Gate, Units};
@@ -279,7 +280,7 @@ impl EngineBuilder {
         if let Some(error) = failed {
             return Err(error);
         }
-        let deadline = Instant::now() + Duration::from_micros(self.connect_timeout_us);
+        let deadline = Deadline::within(Duration::from_micros(self.connect_timeout_us));
         // A round over all addresses, as often as the URL says.
         let rounds = match server.options().reconnection_retries {
             Some(ReconnectionRetries::Limit(retries)) => retries.saturating_add(1),

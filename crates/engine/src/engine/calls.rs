@@ -33,7 +33,7 @@ impl Engine {
     /// Every [`CallError`]. After `Timeout` or `Lost` a call that changes something may have been carried out.
     pub fn call(&self, call: Call, timeout: Duration) -> Result<CallReply, CallError> {
         let cell = self.start_call(call, timeout)?;
-        let result = cell.wait(timeout + CALL_GRACE);
+        let result = cell.wait(timeout.saturating_add(CALL_GRACE));
         self.explain(result)
     }
 
@@ -178,7 +178,7 @@ impl Engine {
             body: command.to_vec().into(),
         };
         let cell = self.start_named(call, name, timeout)?;
-        self.explain(cell.wait(timeout + CALL_GRACE))
+        self.explain(cell.wait(timeout.saturating_add(CALL_GRACE)))
             .map(|reply| reply.body)
     }
 

@@ -16,6 +16,7 @@ use ringmain_wire::{CommandCode, Operation};
 
 use super::core::Core;
 use crate::call::CallReply;
+use crate::deadline;
 use crate::error::CallError;
 use crate::topic::{Topic, TopicName};
 
@@ -57,7 +58,7 @@ impl CallCell {
             operation,
             code,
             name,
-            timeout_us: u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX),
+            timeout_us: deadline::micros(timeout),
             body,
             watched: None,
             state: Mutex::new(CallState::default()),

@@ -31,6 +31,11 @@ pub(crate) use user_data::{Op, UserData};
 /// queue, which is sized for everything in flight, until the next round.
 const BATCH_COMPLETIONS: usize = 256;
 
+/// The longest stay in the kernel: its clock counts nanoseconds in 63 bits, and a longer wait would
+/// be one that is over at once.
+const STAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+const _: () = assert!(STAY_MAX.as_nanos() <= i64::MAX as u128);
+
 /// What the kernel says about one operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Completion {
@@ -175,6 +180,7 @@ impl Ring {
             Stay::Look => submitter.submit(),
             Stay::Sleep => sleep(&SubmitArgs::new()),
             Stay::SleepFor(duration) => {
+                let duration = duration.min(STAY_MAX);
                 sleep(&SubmitArgs::new().timespec(&Timespec::from(duration)))
             }
         };
