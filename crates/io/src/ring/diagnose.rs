@@ -56,12 +56,13 @@ impl Evidence {
     }
 }
 
-/// The error of `call` (`io_uring_setup` or `io_uring_register`), explained.
+/// The error of `call` (`io_uring_setup`, `io_uring_register` or `io_uring_enter`), explained.
 pub(crate) fn diagnose(call: &'static str, source: io::Error, evidence: &Evidence) -> SetupError {
     match source.raw_os_error() {
-        // The sysctl and a filter both answer EPERM; the sysctl can be read, so it is asked first.
+        // The sysctl and a filter both answer EPERM; the sysctl can be read, so it is asked first. It forbids the setup
+        // and nothing after it.
         Some(libc::EPERM) => match evidence.disabled_level {
-            Some(level @ 1..) => SetupError::Disabled { level },
+            Some(level @ 1..) if call == "io_uring_setup" => SetupError::Disabled { level },
             _ if evidence.is_filtered() => SetupError::Seccomp { call, source },
             _ => SetupError::Forbidden { call, source },
         },
@@ -156,6 +157,15 @@ mod tests {
                 text.contains("container") && text.contains("io_uring_enter"),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn the_sysctl_is_not_blamed_for_what_comes_after_the_setup() {
+        for call in ["io_uring_register", "io_uring_enter"] {
+            let refused = io::Error::from_raw_os_error(libc::EPERM);
+            let error = diagnose(call, refused, &host(Some(2), Some(2), "6.8.0"));
+            assert!(matches!(error, SetupError::Seccomp { .. }), "{error:?}");
         }
     }
 

@@ -118,6 +118,15 @@ pub enum RingError {
         /// The errno.
         errno: i32,
     },
+    /// `EAGAIN`, `EBUSY`, `ENOMEM` or `EINTR`, and nothing else for two seconds.
+    #[error(
+        "the kernel has refused every io_uring_enter for two seconds (errno {errno}): this host is out of memory, or \
+         a filter refuses the call"
+    )]
+    Refused {
+        /// The errno of the last refusal.
+        errno: i32,
+    },
     /// `EBADF`, `EBADFD`, `EFAULT`, `EINVAL`, `ENXIO`, `EOPNOTSUPP`: we passed something wrong, or somebody closed
     /// our descriptor.
     #[error("io_uring_enter rejects our arguments (errno {errno}): {meaning}")]

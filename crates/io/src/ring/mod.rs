@@ -14,12 +14,12 @@ mod recv_ring;
 mod setup;
 mod user_data;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, Submitter, cqueue, squeue};
 
-use enter::EnterRefusal;
+use enter::{EnterRefusal, Pace, Refusals};
 
 pub(crate) use diagnose::memlock_bytes;
 pub use error::{RingError, SetupError};
@@ -77,6 +77,9 @@ pub(crate) struct Ring {
     /// An idle shard is not waiting for a disk: where the kernel can tell (Linux 6.15), it does not count it so.
     sleep_flags: EnterFlags,
     counters: RingCounters,
+    refusals: Refusals,
+    /// Why the ring is beyond use, once it is: the kernel is not asked again.
+    broken: Option<RingError>,
     batch: Box<[Completion; BATCH_COMPLETIONS]>,
     /// `next <= taken <= BATCH_COMPLETIONS`; those from `next` on are not dispatched yet.
     batch_next: usize,
@@ -106,6 +109,8 @@ impl Ring {
             features,
             sleep_flags,
             counters: RingCounters::default(),
+            refusals: Refusals::default(),
+            broken: None,
             batch: Box::new([Completion::default(); BATCH_COMPLETIONS]),
             batch_next: 0,
             batch_taken: 0,
@@ -166,12 +171,17 @@ impl Ring {
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Submits what is queued, runs what the kernel has deferred, and stays as long as told.
+    /// Submits what is queued, runs what the kernel has deferred, and stays as long as told. Pauses for some
+    /// milliseconds at most while the kernel refuses; the caller then goes round its loop and comes back.
     ///
     /// # Errors
-    /// [`RingError`] when the ring is beyond use. Everything that passes by itself is counted and is `Ok`.
+    /// [`RingError`] when the ring is beyond use, for ever after. What passes by itself is counted and is `Ok`.
     pub(crate) fn enter(&mut self, stay: Stay) -> Result<(), RingError> {
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
         self.counters.enters += 1;
+        let entered = self.refusals.is_row().then(Instant::now);
         let submitter = self.uring.submitter();
         let sleep = |args: &SubmitArgs<'_, '_>| {
             submitter.submit_with_args_and_flags(1, args, self.sleep_flags)
@@ -188,17 +198,53 @@ impl Ring {
             self.counters.sleeps += 1;
         }
         match result {
-            Ok(submitted) => self.counters.submissions += submitted as u64,
-            Err(error) => match EnterRefusal::of(error.raw_os_error().unwrap_or(0)) {
-                EnterRefusal::TimedOut => {}
-                EnterRefusal::Interrupted => self.counters.enter_interrupts += 1,
-                EnterRefusal::Retry => {
-                    self.counters.enter_retries += 1;
-                    // The kernel is short of something others hold: let them run before the next try.
-                    std::thread::yield_now();
-                }
-                EnterRefusal::Fatal(error) => return Err(error),
-            },
+            Ok(submitted) => {
+                self.counters.submissions += submitted as u64;
+                self.refusals.passed();
+                Ok(())
+            }
+            Err(error) => self.refused(stay, entered, error.raw_os_error().unwrap_or(0)),
+        }
+    }
+
+    #[cold]
+    fn refused(
+        &mut self,
+        stay: Stay,
+        entered: Option<Instant>,
+        errno: i32,
+    ) -> Result<(), RingError> {
+        // Only a wait can be interrupted, and the kernel waits after it has taken what is queued.
+        let is_wait = stay != Stay::Look && self.uring.submission().is_empty();
+        let pace = match EnterRefusal::of(errno) {
+            EnterRefusal::TimedOut => {
+                self.refusals.passed();
+                return Ok(());
+            }
+            EnterRefusal::Interrupted if is_wait => {
+                self.counters.enter_interrupts += 1;
+                // Of the first of a row it is not known.
+                self.refusals
+                    .interrupted(entered.map_or(Duration::ZERO, |entered| entered.elapsed()))
+            }
+            EnterRefusal::Interrupted | EnterRefusal::Retry => {
+                self.counters.enter_retries += 1;
+                self.refusals.refused(Instant::now())
+            }
+            EnterRefusal::Fatal(error) => {
+                self.broken = Some(error);
+                return Err(error);
+            }
+        };
+        match pace {
+            Pace::GoOn => {}
+            Pace::Yield => std::thread::yield_now(),
+            Pace::Sleep(pause) => std::thread::sleep(pause),
+            Pace::GiveUp => {
+                let error = RingError::Refused { errno };
+                self.broken = Some(error);
+                return Err(error);
+            }
         }
         Ok(())
     }

@@ -1,9 +1,20 @@
-//! Setting a ring up: the best set of flags this kernel takes, and what it turns out to have.
+//! Setting a ring up: the best set of flags this kernel takes, what it turns out to have, and a first operation that
+//! proves its use.
 
+use std::io;
+use std::time::{Duration, Instant};
+
+use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode};
 
 use super::diagnose::{Evidence, diagnose};
+use super::enter::EnterRefusal;
 use super::{Features, SetupError};
+
+/// How long the first operation may take, which does nothing.
+const FIRST_MAX: Duration = Duration::from_secs(2);
+/// Pause between two tries while the kernel refuses what passes by itself.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// A ring with what was found out about it.
 pub(super) struct Built {
@@ -68,7 +79,7 @@ pub(super) fn build(
     cq_entries: u32,
     wanted: &Features,
 ) -> Result<Built, SetupError> {
-    let (uring, rung) = build_best(sq_entries, cq_entries, wanted)?;
+    let (mut uring, rung) = build_best(sq_entries, cq_entries, wanted)?;
     let evidence = Evidence::read;
     let params = uring.params();
     if !params.is_feature_ext_arg() {
@@ -86,6 +97,7 @@ pub(super) fn build(
         .submitter()
         .register_probe(&mut probe)
         .map_err(|source| diagnose("io_uring_register (probe)", source, &evidence()))?;
+    try_out(&mut uring)?;
     // Flags of operations cannot be probed; an operation of the same release stands in for them.
     let linux_6_0 = probe.is_supported(opcode::SendZc::CODE);
     let features = Features {
@@ -100,6 +112,45 @@ pub(super) fn build(
         send_zc_wait_all: wanted.send_zc_wait_all && probe.is_supported(opcode::SendMsgZc::CODE),
     };
     Ok(Built { uring, features })
+}
+
+/// Has the ring carry out one operation that does nothing. A filter can let a ring be made and forbid its use, and a
+/// shard that finds out in its loop has nobody left to tell.
+fn try_out(uring: &mut IoUring) -> Result<(), SetupError> {
+    const CALL: &str = "io_uring_enter";
+    let nop = opcode::Nop::new().build();
+    // SAFETY: the operation names no memory.
+    unsafe { uring.submission().push(&nop) }.expect("a new queue has room");
+    let deadline = Instant::now() + FIRST_MAX;
+    let patience = Timespec::from(FIRST_MAX);
+    loop {
+        let args = SubmitArgs::new().timespec(&patience);
+        let refusal = uring.submitter().submit_with_args(1, &args).err();
+        if let Some(completion) = uring.completion().next() {
+            return match completion.result() {
+                0.. => Ok(()),
+                errno => Err(SetupError::Refused {
+                    call: "a first operation in the ring",
+                    source: io::Error::from_raw_os_error(-errno),
+                }),
+            };
+        }
+        if let Some(source) = refusal {
+            let errno = source.raw_os_error().unwrap_or(0);
+            if matches!(EnterRefusal::of(errno), EnterRefusal::Fatal(_)) {
+                return Err(diagnose(CALL, source, &Evidence::read()));
+            }
+            if Instant::now() >= deadline {
+                return Err(SetupError::Refused { call: CALL, source });
+            }
+            std::thread::sleep(FIRST_PAUSE);
+        } else if Instant::now() >= deadline {
+            return Err(SetupError::Refused {
+                call: CALL,
+                source: io::Error::from(io::ErrorKind::TimedOut),
+            });
+        }
+    }
 }
 
 fn build_best(

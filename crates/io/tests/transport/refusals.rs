@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use ringmain_io::memory::{Arena, ArenaConfig};
-use ringmain_io::ring::SetupError;
+use ringmain_io::ring::{RingError, SetupError};
 use ringmain_io::transport::{LostCause, SocketOptions, Transport, WritePath};
 
 use super::support::*;
@@ -48,6 +48,7 @@ fn a_filter_against_a_setup_call_is_named() {
     for (number, call) in [
         (libc::SYS_io_uring_setup, "io_uring_setup"),
         (libc::SYS_io_uring_register, "io_uring_register"),
+        (libc::SYS_io_uring_enter, "io_uring_enter"),
     ] {
         for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES] {
             let refusal = std::thread::spawn(move || {
@@ -87,6 +88,88 @@ fn a_filter_that_comes_later_ends_the_ring_with_an_error() {
     });
     let text = ended.join().unwrap();
     assert!(text.contains("seccomp filter came later"), "{text}");
+}
+
+/// Errnos of `io_uring_enter` that pass by themselves, as a rule.
+const PASSING: [i32; 4] = [libc::EAGAIN, libc::EBUSY, libc::ENOMEM, libc::EINTR];
+
+#[test]
+fn a_ring_that_is_refused_from_the_start_is_no_transport() {
+    let tries = PASSING.map(|errno| {
+        std::thread::spawn(move || {
+            let arena = Arc::new(Arena::new(&small_arena()).unwrap());
+            forbid(libc::SYS_io_uring_enter, errno);
+            let error = Transport::new(&config(WritePath::Auto), arena)
+                .err()
+                .expect("refused");
+            assert!(
+                matches!(
+                    error,
+                    SetupError::Refused {
+                        call: "io_uring_enter",
+                        ..
+                    }
+                ),
+                "errno {errno}: {error:?}"
+            );
+        })
+    });
+    for tried in tries {
+        tried.join().unwrap();
+    }
+}
+
+#[test]
+fn a_kernel_that_never_takes_anything_again_ends_the_ring_without_a_spin() {
+    let ends = PASSING.map(|errno| {
+        std::thread::spawn(move || {
+            let mut rig = Rig::new(&config(WritePath::Auto), &small_arena());
+            // The read of the wake-up stays queued: the kernel is not asked before the filter is there.
+            forbid(libc::SYS_io_uring_enter, errno);
+            let mut waits = 0;
+            let started = std::time::Instant::now();
+            let error = loop {
+                waits += 1;
+                let step = std::time::Duration::from_millis(10);
+                match rig.transport.wait(Some(step)) {
+                    Ok(()) => while rig.transport.next_event().is_some() {},
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error, RingError::Refused { errno });
+            assert!(started.elapsed() >= std::time::Duration::from_secs(2));
+            // Two seconds in pauses of 3.2 ms. A spin makes some hundred thousand.
+            assert!(waits < 1500, "errno {errno}: {waits} waits are a spin");
+            // Nor does the teardown wait for a ring that is known to be broken.
+            let stopped = std::time::Instant::now();
+            drop(rig);
+            assert!(stopped.elapsed() < std::time::Duration::from_secs(2));
+        })
+    });
+    for ended in ends {
+        ended.join().unwrap();
+    }
+}
+
+#[test]
+fn interrupts_without_an_end_are_paused_for_while_nothing_is_queued() {
+    let ended = std::thread::spawn(|| {
+        let mut rig = Rig::new(&config(WritePath::Auto), &small_arena());
+        rig.step(std::time::Duration::ZERO);
+        forbid(libc::SYS_io_uring_enter, libc::EINTR);
+        let started = std::time::Instant::now();
+        for _ in 0..200 {
+            rig.transport
+                .wait(Some(std::time::Duration::from_secs(60)))
+                .expect("a signal ends no ring");
+        }
+        assert!(started.elapsed() > std::time::Duration::from_millis(300));
+        let interrupts = rig.transport.stats().enter_interrupts;
+        // Its teardown would wait for a cancellation that this ring never carries out.
+        std::mem::forget(rig);
+        interrupts
+    });
+    assert!(ended.join().unwrap() >= 200);
 }
 
 /// Becomes a user of its own, without capabilities: the limit of locked memory does not bind root, and counts all
