@@ -49,6 +49,7 @@ pub use record::Record;
 pub use server_url::ServerUrl;
 pub use stats::{Latencies, Latency, Stats};
 
-pub use ringmain_io::transport::{CarriedBy, Features, SocketOptions, WRITE_PATHS, WritePath};
+pub use ringmain_io::driver::SocketOptions;
+pub use ringmain_io::transport::{CarriedBy, Features, WRITE_PATHS, WritePath};
 pub use ringmain_proto::OnLostCoverage;
 pub use ringmain_wire::ErrorCode;

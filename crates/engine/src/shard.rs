@@ -41,8 +41,8 @@ use crate::record::Record;
 use crate::sessions::Sessions;
 use crate::stats::ShardStats;
 use crate::topic::Topic;
+use ringmain_io::driver::WakeHandle;
 use ringmain_io::memory::{Arena, SlotToken};
-use ringmain_io::transport::WakeHandle;
 
 pub(crate) use calls::CallCell;
 pub(crate) use start::{ShardConfig, ShardStart, ShardThread, start};

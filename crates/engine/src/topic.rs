@@ -10,7 +10,7 @@ use ringmain_proto::LaneConfig;
 use ringmain_wire::Identifier;
 
 use crate::lane::Lane;
-use ringmain_io::transport::WakeHandle;
+use ringmain_io::driver::WakeHandle;
 
 /// The names under which a topic is addressed. Names rather than numbers: they survive deleting and creating anew.
 ///

@@ -4,11 +4,13 @@
 //! with owners, received bytes and events. It knows no frame, no session and no record.
 //!
 //! ```text
+//!  driver     the seam: what a shard asks of whatever moves its bytes
 //!  memory     one mapping a shard, cut once into blocks; a token owns a block
 //!  ring       setup, submission, completions, errno tables of io_uring
-//!  transport  connect, gathered writes, receives, close, wake-ups
+//!  transport  the driver on io_uring: connect, gathered writes, receives, close, wake-ups
 //! ```
 
+pub mod driver;
 pub mod memory;
 pub mod ring;
 mod sync;

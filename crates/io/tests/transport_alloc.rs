@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringmain_io::memory::{Arena, ArenaConfig, SlotToken};
+use ringmain_io::driver::{Driver, Gather};
+use ringmain_io::memory::{ArenaConfig, DriverMemory, SlotToken};
 use ringmain_io::transport::{
     ConnIndex, Event, Features, SocketOptions, Transport, TransportConfig, TransportStats,
     WritePath,
@@ -84,14 +85,15 @@ fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
         slots: 4,
         ..ArenaConfig::default()
     };
-    let arena = Arc::new(Arena::new(&arena).unwrap());
+    let memory = DriverMemory::new(&arena).unwrap();
+    let arena = Arc::clone(memory.arena());
     let config = TransportConfig {
         write_path,
         features,
         writes_max: 2,
         ..TransportConfig::default()
     };
-    let transport = Transport::new(&config, Arc::clone(&arena)).unwrap();
+    let transport = Transport::new(&config, memory).unwrap();
     let mut rig = Rig {
         transport,
         received: 0,

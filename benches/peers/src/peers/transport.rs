@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ringmain_io::memory::{Arena, ArenaConfig, SLOT_BYTES_MIN, SlotToken};
+use ringmain_io::driver::{Driver, Gather};
+use ringmain_io::memory::{Arena, ArenaConfig, DriverMemory, SLOT_BYTES_MIN, SlotToken};
 use ringmain_io::transport::{
     CarriedBy, ConnIndex, Event, SocketOptions, Transport, TransportConfig,
 };
@@ -50,14 +51,14 @@ impl Loop {
             headers: u32::try_from(setup.window).expect("a small window"),
             ..ArenaConfig::default()
         };
-        let arena = Arc::new(Arena::new(&arena).map_err(Failure::peer("arena"))?);
+        let memory = DriverMemory::new(&arena).map_err(Failure::peer("arena"))?;
+        let arena = Arc::clone(memory.arena());
         let config = TransportConfig {
             connections_max: 1,
             write_path: setup.path.on_ring(),
             ..TransportConfig::default()
         };
-        let mut transport =
-            Transport::new(&config, Arc::clone(&arena)).map_err(Failure::peer("transport"))?;
+        let mut transport = Transport::new(&config, memory).map_err(Failure::peer("transport"))?;
         let session = connect(&mut transport, order.addr)?;
         let mut prebuilt = Prebuilt::new(&order.load, &setup, session);
         let frames = std::mem::take(&mut prebuilt.bodies)

@@ -20,7 +20,8 @@ use crate::limits;
 use crate::receipt::Callbacks;
 use crate::server_url::{Credentials, ReconnectionRetries, ServerUrl, ServerUrlError};
 use crate::shard::{self, ShardConfig, ShardStart, ShardThread};
-use ringmain_io::transport::{Features, SocketOptions, TransportConfig, WritePath};
+use ringmain_io::driver::SocketOptions;
+use ringmain_io::transport::{Features, TransportConfig, WritePath};
 
 /// Configures and starts an [`Engine`].
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use std::sync::{Arc, TryLockError};
 
 use super::{WANTED_LINGERED, WANTED_NOT};
 use crate::sync::{AtomicBool, AtomicU8, Mutex, Ordering, fence};
-use ringmain_io::transport::model::{Signal, WakeState};
+use ringmain_io::driver::WakeState;
+use ringmain_io::driver::model::Signal;
 
 /// What is under the lane's lock.
 #[derive(Default)]

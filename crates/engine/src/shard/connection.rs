@@ -12,8 +12,8 @@ use ringmain_wire::FrameDecoder;
 
 use super::calls::CallCell;
 use crate::limits;
+use ringmain_io::driver::{ConnIndex, SocketOptions};
 use ringmain_io::memory::SlotToken;
-use ringmain_io::transport::{ConnIndex, SocketOptions};
 
 /// Bytes a decoder keeps for a reply that is cut between two receives. Replies to sends have 280 bytes.
 const REPLY_BYTES: usize = 4096;

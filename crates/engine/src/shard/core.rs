@@ -19,8 +19,8 @@ use crate::batch::SealedBatch;
 use crate::outcome::NotSentReason;
 use crate::receipt::{BatchOutcome, Waiter};
 use crate::stats::LatencySamples;
+use ringmain_io::driver::Driver;
 use ringmain_io::memory::SlotToken;
-use ringmain_io::transport::Transport;
 
 /// A batch in the hands of a protocol client.
 pub(super) struct InFlight {
@@ -99,7 +99,7 @@ impl Core {
     }
 
     /// Everything there is to do at `now`, until nothing moves any more. Ends with frames handed to the ring.
-    pub(super) fn advance(&mut self, now: Micros, transport: &mut Transport) {
+    pub(super) fn advance(&mut self, now: Micros, driver: &mut impl Driver) {
         self.take_commands(now);
         self.run_timers(now);
         self.resolve_outcomes(now);
@@ -110,7 +110,7 @@ impl Core {
             self.feed_lanes(now);
             self.submit_sealed();
             for conn in 0..self.conns.len() {
-                self.drive_connection(now, conn, transport);
+                self.drive_connection(now, conn, driver);
             }
             // Deadlines found while transmitting end batches, which makes room.
             if !self.resolve_outcomes(now) {

@@ -10,7 +10,7 @@ use ringmain_wire::{EvictionReason, Inbound};
 
 use super::connection::Connection;
 use super::core::Core;
-use ringmain_io::transport::{Event, LostCause};
+use ringmain_io::driver::{Event, LostCause};
 
 impl Core {
     /// Takes one event of the transport over.

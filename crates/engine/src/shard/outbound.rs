@@ -13,20 +13,15 @@ use super::connection::Connection;
 use super::core::{Core, InFlight};
 use crate::batch::Body;
 use crate::limits;
+use ringmain_io::driver::{Driver, Gather};
 use ringmain_io::memory::SlotToken;
-use ringmain_io::transport::{Gather, Transport};
 
 impl Core {
     /// Carries out what the client of a connection wants done.
-    pub(super) fn drive_connection(
-        &mut self,
-        now: Micros,
-        index: usize,
-        transport: &mut Transport,
-    ) {
+    pub(super) fn drive_connection(&mut self, now: Micros, index: usize, driver: &mut impl Driver) {
         let conn = &mut self.conns[index];
         if conn.take_close_wanted() {
-            transport.close(conn.index);
+            driver.close(conn.index);
         }
         while let Some(action) = conn.client.poll_connection(now) {
             match action {
@@ -34,20 +29,20 @@ impl Core {
                     let address = conn.take_address();
                     tracing::debug!(connection = index, %address, "connecting");
                     conn.is_open = true;
-                    transport.connect(conn.index, address, &conn.socket_options);
+                    driver.connect(conn.index, address, &conn.socket_options);
                 }
-                ConnectionAction::Disconnect => transport.close(conn.index),
+                ConnectionAction::Disconnect => driver.close(conn.index),
             }
         }
-        self.transmit(now, index, transport);
+        self.transmit(now, index, driver);
     }
 
-    fn transmit(&mut self, now: Micros, index: usize, transport: &mut Transport) {
+    fn transmit(&mut self, now: Micros, index: usize, driver: &mut impl Driver) {
         let conn = &mut self.conns[index];
         if !conn.is_open {
             return;
         }
-        let Some(mut gather) = transport.gather(conn.index) else {
+        let Some(mut gather) = driver.gather(conn.index) else {
             return;
         };
         let frames_before = conn.writing.len();
@@ -105,7 +100,7 @@ struct Numbers {
 }
 
 fn push_batch(
-    gather: &mut Gather<'_>,
+    gather: &mut impl Gather,
     header: &mut SlotToken,
     in_flight: &mut InFlight,
     now: Micros,
@@ -149,7 +144,7 @@ fn push_batch(
 }
 
 /// Every frame but a batch: a header of the connection's own and an owned body.
-fn push_other(gather: &mut Gather<'_>, conn: &mut Connection, transmit: Transmit) {
+fn push_other(gather: &mut impl Gather, conn: &mut Connection, transmit: Transmit) {
     let client = conn.client.client();
     let timestamp = transmit.timestamp();
     let (header, built, body) = match transmit {

@@ -19,22 +19,23 @@ use super::{Command, ShardShared};
 use crate::error::CallError;
 use crate::outcome::NotSentReason;
 use crate::receipt::BatchOutcome;
-use ringmain_io::ring::RingError;
-use ringmain_io::transport::Transport;
+use ringmain_io::driver::{Driver, DriverError};
 
 /// How often counters are published while the shard is busy. An idle shard publishes before it sleeps; one that waits
 /// for answers does so after this time.
 const PUBLISH_US: u64 = 10_000;
 
 /// Runs until the engine closes the shard, or its ring or its code fails.
-pub(super) fn run(mut core: Core, mut transport: Transport) {
+pub(super) fn run(mut core: Core, mut driver: impl Driver) {
     let shared = Arc::clone(&core.shared);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        turn_until_finished(&mut core, &mut transport)
+        turn_until_finished(&mut core, &mut driver)
     }));
     match &outcome {
         Ok(Ok(())) => tracing::debug!("shard closed"),
-        Ok(Err(error)) => tracing::error!(%error, "the shard's ring failed; nothing more is sent"),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "the shard's driver failed; nothing more is sent");
+        }
         Err(_) => tracing::error!(
             "the shard's thread panicked, which is a defect of ringmain; nothing more is sent"
         ),
@@ -44,34 +45,34 @@ pub(super) fn run(mut core: Core, mut transport: Transport) {
     if catch_unwind(AssertUnwindSafe(|| end(&mut core))).is_err() {
         tracing::error!("the shard's thread panicked while ending");
     }
-    publish(&mut core, &transport);
+    publish(&mut core, &driver);
     if is_orderly {
-        give_back_headers(core, &transport);
+        give_back_headers(core, &driver);
     }
-    drop(transport);
+    drop(driver);
     shared.slots().close();
     shared.end.set();
 }
 
-fn turn_until_finished(core: &mut Core, transport: &mut Transport) -> Result<(), RingError> {
+fn turn_until_finished(core: &mut Core, driver: &mut impl Driver) -> Result<(), DriverError> {
     let mut published_at = Micros::ZERO;
     loop {
         let now = core.shared.now();
-        core.advance(now, transport);
+        core.advance(now, driver);
         if core.has_finished() {
             return Ok(());
         }
         let mut timeout_us = core.next_deadline(now).since(now);
         if (core.is_idle() && timeout_us > PUBLISH_US) || now.since(published_at) > PUBLISH_US {
             published_at = now;
-            publish(core, transport);
+            publish(core, driver);
         } else {
             timeout_us = timeout_us.min(PUBLISH_US + 1);
         }
-        transport.wait(Some(Duration::from_micros(timeout_us.min(WAIT_US_MAX))))?;
+        driver.wait(Some(Duration::from_micros(timeout_us.min(WAIT_US_MAX))))?;
         let now = core.shared.now();
         core.shared.stats.turns.add(1);
-        while let Some(event) = transport.next_event() {
+        while let Some(event) = driver.next_event() {
             core.handle_event(now, event);
         }
     }
@@ -80,14 +81,11 @@ fn turn_until_finished(core: &mut Core, transport: &mut Transport) -> Result<(),
 /// The longest sleep: nothing depends on it, it only keeps the arithmetic of timeouts in range.
 const WAIT_US_MAX: u64 = 3_600_000_000;
 
-fn publish(core: &mut Core, transport: &Transport) {
+fn publish(core: &mut Core, driver: &impl Driver) {
     let clients = core.conns.iter().map(|conn| conn.client.stats());
-    core.shared.stats.publish(
-        &transport.stats(),
-        &transport.info(),
-        clients,
-        &mut core.samples,
-    );
+    core.shared
+        .stats
+        .publish(&driver.stats(), &driver.info(), clients, &mut core.samples);
 }
 
 /// Answers everything that has no answer yet, and refuses whatever comes later.
@@ -150,8 +148,8 @@ fn end_calls(core: &mut Core, shared: &ShardShared) {
 }
 
 /// After an orderly end nothing is in flight: every block is free again, and that is asserted.
-fn give_back_headers(core: Core, transport: &Transport) {
-    let arena = transport.arena();
+fn give_back_headers(core: Core, driver: &impl Driver) {
+    let arena = driver.arena();
     for header in core.headers {
         arena.headers().release(header);
     }

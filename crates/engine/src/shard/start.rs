@@ -19,8 +19,9 @@ use super::run::run;
 use crate::error::BuildError;
 use crate::gate::{Gate, Units};
 use crate::limits;
-use ringmain_io::memory::{Arena, ArenaConfig, SlotToken};
-use ringmain_io::transport::{ConnIndex, SocketOptions, Transport, TransportConfig};
+use ringmain_io::driver::{ConnIndex, Driver, SocketOptions};
+use ringmain_io::memory::{Arena, ArenaConfig, DriverMemory, SlotToken};
+use ringmain_io::transport::{Transport, TransportConfig};
 
 /// All that a shard needs to know.
 pub(crate) struct ShardConfig {
@@ -82,9 +83,9 @@ impl ShardConfig {
 /// # Errors
 /// [`BuildError::Setup`]: the kernel refused the memory, the thread or the ring.
 pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThread, BuildError> {
-    let arena = Arc::new(
-        Arena::new(&config.arena()).map_err(|error| BuildError::Setup(error.to_string()))?,
-    );
+    let memory =
+        DriverMemory::new(&config.arena()).map_err(|error| BuildError::Setup(error.to_string()))?;
+    let arena = Arc::clone(memory.arena());
     let (sender, receiver) = mpsc::channel();
     let (epoch, credit) = (with.epoch, Arc::clone(&with.credit));
     let thread_arena = Arc::clone(&arena);
@@ -92,7 +93,7 @@ pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThrea
         .name(format!("ringmain-shard-{}", config.index))
         .spawn(move || {
             pin(&config);
-            let transport = match Transport::new(&config.transport, Arc::clone(&thread_arena)) {
+            let transport = match Transport::new(&config.transport, memory) {
                 Ok(transport) => transport,
                 Err(error) => {
                     // The receiver waits for exactly one message.

@@ -15,13 +15,15 @@ use crate::lane::{Appended, Held, Incoming, Lane, LanePlace, Payload};
 use crate::ledger::{BatchSettings, Ledger};
 use crate::receipt::{Callbacks, Receipts};
 use crate::topic::TopicName;
-use ringmain_io::memory::{Arena, ArenaConfig};
+use ringmain_io::driver::Driver;
+use ringmain_io::memory::{ArenaConfig, DriverMemory};
 use ringmain_io::transport::{Transport, TransportConfig};
 
 /// A lane whose shard never runs.
 fn lane() -> Arc<Lane> {
-    let arena = Arc::new(Arena::new(&ArenaConfig::default()).expect("an arena"));
-    let transport = Transport::new(&TransportConfig::default(), Arc::clone(&arena));
+    let memory = DriverMemory::new(&ArenaConfig::default()).expect("an arena");
+    let arena = Arc::clone(memory.arena());
+    let transport = Transport::new(&TransportConfig::default(), memory);
     let wake = transport.expect("a ring").wake_handle();
     let credit = Arc::new(Gate::new(Units::new(0)));
     let shard = ShardShared::new(Instant::now(), wake.clone(), &arena, credit, 1, 1);

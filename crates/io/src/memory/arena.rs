@@ -8,6 +8,36 @@ use std::sync::Arc;
 
 use super::{ArenaConfig, ArenaError, ArenaLayout, Mapping, PageKind, SlotKind, SlotPool};
 
+/// The memory of one shard as its driver gets it: the arena, and with it the sole right to have the
+/// kernel write into the receive buffers. There is one for each arena, and a driver consumes it, so
+/// two drivers never receive into the same bytes.
+#[derive(Debug)]
+pub struct DriverMemory {
+    arena: Arc<Arena>,
+}
+
+impl DriverMemory {
+    /// Maps the memory `config` asks for, populated to the last page.
+    ///
+    /// # Errors
+    /// [`ArenaError::Option`] for a value out of range, [`ArenaError::Map`] when the kernel refuses.
+    pub fn new(config: &ArenaConfig) -> Result<Self, ArenaError> {
+        Ok(Self {
+            arena: Arc::new(Arena::new(config)?),
+        })
+    }
+
+    /// The arena, to be shared with the threads that fill its slots.
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    /// What a driver keeps.
+    pub(crate) fn into_arena(self) -> Arc<Arena> {
+        self.arena
+    }
+}
+
 /// All memory of one shard that the kernel reads from or writes to.
 #[derive(Debug)]
 pub struct Arena {
@@ -22,7 +52,7 @@ impl Arena {
     ///
     /// # Errors
     /// [`ArenaError::Option`] for a value out of range, [`ArenaError::Map`] when the kernel refuses.
-    pub fn new(config: &ArenaConfig) -> Result<Self, ArenaError> {
+    pub(crate) fn new(config: &ArenaConfig) -> Result<Self, ArenaError> {
         let layout = ArenaLayout::new(config)?;
         let blocks = layout.headers.blocks + layout.slots.blocks;
         let mapping = Arc::new(Mapping::new(

@@ -18,7 +18,7 @@ mod layout;
 mod mapping;
 mod slot;
 
-pub use arena::Arena;
+pub use arena::{Arena, DriverMemory};
 pub use error::ArenaError;
 pub use layout::{
     ArenaConfig, ArenaLayout, BASE_PAGE_BYTES, HEADER_BYTES, HEADERS_MAX, HUGE_PAGE_BYTES,

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::driver::{DriverError, DriverErrorKind};
 use crate::memory::ArenaError;
 
 /// A shard's kernel side could not be set up. Each variant says whose fault it is and what to do.
@@ -150,4 +151,17 @@ pub enum RingError {
         /// The errno.
         errno: i32,
     },
+}
+
+impl From<RingError> for DriverError {
+    fn from(error: RingError) -> Self {
+        let kind = match error {
+            RingError::WrongThread => DriverErrorKind::WrongThread,
+            RingError::Forbidden { .. } => DriverErrorKind::Forbidden,
+            RingError::Broken { .. } | RingError::Wake { .. } | RingError::Undocumented { .. } => {
+                DriverErrorKind::Broken
+            }
+        };
+        Self::new(kind, error)
+    }
 }

@@ -5,7 +5,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::conn::{OpState, Phase};
-use super::{ConnIndex, Event, LostCause, Step, Transport, registration, socket};
+use super::{ConnIndex, Driver, Event, LostCause, Step, Transport, registration, socket};
 use crate::ring::{Completion, Op, UserData};
 
 /// How long a transport that is dropped waits for its operations to come home. Cancellation takes microseconds; this
@@ -15,11 +15,9 @@ const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 const TEARDOWN_STEP: Duration = Duration::from_millis(100);
 
 impl Transport {
-    /// Gives the connection up: what is in flight is cancelled, then comes [`Event::Closed`] with
-    /// [`LostCause::Local`]. While a write is in flight the connection is reset and its rest discarded; otherwise
-    /// the bytes written before are still sent, unless bytes of the peer lie unread in the kernel, which resets, too.
-    /// Without effect on a connection that is free or already on its way to an ending event.
-    pub fn close(&mut self, conn: ConnIndex) {
+    /// What is in flight is cancelled, then comes [`Event::Closed`]. Bytes written before are still
+    /// sent, unless a write is in flight or bytes of the peer lie unread in the kernel.
+    pub(super) fn give_up(&mut self, conn: ConnIndex) {
         match self.conns[usize::from(conn.0)].phase {
             Phase::Connecting | Phase::Open | Phase::Failing(_) => {
                 self.begin_close(conn.0, LostCause::Local);
@@ -97,7 +95,7 @@ impl Transport {
         let deadline = Instant::now() + TEARDOWN_MAX;
         while self.next_event().is_some() {}
         for index in 0..self.conns.len() as u16 {
-            self.close(ConnIndex(index));
+            self.give_up(ConnIndex(index));
         }
         self.is_tearing_down = true;
         // Ends the read of the eventfd, which is not asked for again.
@@ -108,7 +106,7 @@ impl Transport {
             if connections_free && self.wake_read != OpState::InFlight {
                 return true;
             }
-            if Instant::now() >= deadline || self.wait(Some(TEARDOWN_STEP)).is_err() {
+            if Instant::now() >= deadline || self.turn(Some(TEARDOWN_STEP)).is_err() {
                 return false;
             }
         }

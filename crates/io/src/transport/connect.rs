@@ -8,11 +8,13 @@ use super::{ConnIndex, Event, LostCause, SocketOptions, Step, Transport, errno};
 use crate::ring::Completion;
 
 impl Transport {
-    /// Starts to connect. Ends in [`Event::Connected`], [`Event::ConnectFailed`] or, after
-    /// [`close`](Self::close), [`Event::Closed`]. A refusal that is known at once is reported as an event, too.
-    ///
-    /// Panics when `conn` is out of range or not free.
-    pub fn connect(&mut self, conn: ConnIndex, addr: SocketAddr, options: &SocketOptions) {
+    /// Makes the socket, and notes the connect for the next turn.
+    pub(super) fn begin_connect(
+        &mut self,
+        conn: ConnIndex,
+        addr: SocketAddr,
+        options: &SocketOptions,
+    ) {
         let this = &mut self.conns[usize::from(conn.0)];
         assert!(this.phase == Phase::Free, "connection {conn} is in use");
         this.generation = this.generation.wrapping_add(1);

@@ -1,21 +1,6 @@
 //! One ring of one shard and its sockets: connects, gathered writes, receives, wake-ups.
 //!
-//! The contract of the driver, on the thread that made the transport (and on no other):
-//!
-//! ```text
-//! loop {
-//!     transport.wait(timeout)?;                       // flush, sleep, copy completions to a fixed array
-//!     while let Some(event) = transport.next_event()  // then dispatch them one by one
-//!         { .. may call connect, gather, close .. }
-//!     .. decide; for each connection with frames ready:
-//!     let mut gather = transport.gather(conn)?;       // None while the socket has bytes to take
-//!     gather.push_slot(&header, 0..256); gather.push_slot(&body, 0..len); gather.push_bytes(payload);
-//!     gather.submit();                                // goes out with the next wait
-//! }
-//! ```
-//!
-//! One law: drain `next_event` to `None` before the next `wait`. A token whose block was pushed stays with the
-//! driver and is *lent* (neither changed nor released) until `WriteDone`, or `Closed`, of that connection.
+//! The first implementation of [`Driver`], whose contract says who keeps which memory until when.
 //!
 //! Operations are never submitted where they are decided: that place only notes them, and `wait` submits all of
 //! them. So there is one place where the submission queue can be full and one where the ring can fail.
@@ -27,45 +12,43 @@ mod config;
 mod conn;
 mod connect;
 mod errno;
-mod event;
 mod meter;
 mod outgoing;
 mod read;
 mod registration;
 mod setup;
 mod socket;
-mod stats;
 mod trial;
-mod wake;
 mod write;
 mod write_queue;
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use io_uring::opcode;
 use io_uring::types::Fd;
 
-use crate::memory::Arena;
+use crate::driver::Driver;
+use crate::driver::wake::WakeShared;
+use crate::memory::{Arena, DriverMemory};
 use crate::ring::{Completion, Op, RecvRing, Ring, RingError, SetupError, Stay, UserData};
 use conn::{Conn, OpState, Phase};
 use meter::Meter;
 use read::Received;
 use trial::Trial;
-use wake::WakeShared;
 
+pub use crate::driver::{
+    ConnIndex, DriverError, Errno, Event, LostCause, SocketOptions, WakeHandle,
+};
+pub use crate::driver::{DriverInfo as TransportInfo, DriverStats as TransportStats};
 pub use crate::ring::Features;
 pub use config::{
-    CONNECTIONS_MAX, CarriedBy, SocketOptions, TRAFFIC_KINDS, Traffic, TransportConfig,
-    WRITE_PATHS, WRITE_PIECES_MAX, WRITES_MAX, WritePath,
+    CONNECTIONS_MAX, CarriedBy, TRAFFIC_KINDS, Traffic, TransportConfig, WRITE_PATHS,
+    WRITE_PIECES_MAX, WRITES_MAX, WritePath,
 };
-pub use event::{ConnIndex, Errno, Event, LostCause};
-pub use stats::{TransportInfo, TransportStats};
-#[cfg(ringmain_loom)]
-pub use wake::model;
-pub use wake::{WakeHandle, WakeState};
 pub use write::Gather;
 
 /// Looks at the completion queue between two yields of a spinning shard: about a microsecond.
@@ -114,13 +97,14 @@ enum Step {
 }
 
 impl Transport {
-    /// Sets the ring up, registers `arena` with it and allocates every table. Call it on the shard thread; it blocks
+    /// Sets the ring up, registers the arena of `memory` with it and allocates every table. Call it on the shard thread; it blocks
     /// SIGPIPE for that thread.
     ///
     /// # Errors
     /// [`SetupError`], which names the likely cause and the remedy. Locked memory being refused is not an error unless
     /// a path that needs it is demanded: what fits is registered, with a warning, and the stats say how much.
-    pub fn new(config: &TransportConfig, arena: Arc<Arena>) -> Result<Self, SetupError> {
+    pub fn new(config: &TransportConfig, memory: DriverMemory) -> Result<Self, SetupError> {
+        let arena = memory.into_arena();
         setup::check(config, &arena)?;
         let ring = setup::build_ring(config, &arena)?;
         // The few pages of the receive ring come first: the arena takes whatever locked memory is left.
@@ -164,26 +148,8 @@ impl Transport {
         })
     }
 
-    /// The memory this transport sends from.
-    pub fn arena(&self) -> &Arc<Arena> {
-        &self.arena
-    }
-
-    /// Wakes this transport from other threads.
-    pub fn wake_handle(&self) -> WakeHandle {
-        self.wake.handle()
-    }
-
-    /// Hands everything to the kernel, waits until something happens, and takes completions over.
-    ///
-    /// Returns at once when events are at hand or somebody called [`WakeHandle::wake`]; otherwise sleeps for at
-    /// most `timeout` (`None`: without limit; zero: only look). May return without any event.
-    ///
-    /// Panics when events of the last call were not drained.
-    ///
-    /// # Errors
-    /// [`RingError`]: the ring is beyond use.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<(), RingError> {
+    /// One turn with the kernel: submit, sleep or look, collect.
+    fn turn(&mut self, timeout: Option<Duration>) -> Result<(), RingError> {
         self.recycle_received();
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -199,72 +165,6 @@ impl Transport {
         self.stats.wakes += u64::from(self.is_woken);
         self.ring.take_completions();
         Ok(())
-    }
-
-    /// The next event, or `None` when there is none until the next [`wait`](Self::wait).
-    pub fn next_event(&mut self) -> Option<Event<'_>> {
-        self.recycle_received();
-        if std::mem::take(&mut self.is_woken) {
-            return Some(Event::Woken);
-        }
-        let step = loop {
-            let step = if let Some(index) = self.retiring.take() {
-                self.retire_write(index)
-            } else if let Some(completion) = self.ring.next_completion() {
-                self.handle(completion)
-            } else {
-                let index = self.ready.pop_front()?;
-                self.settle(index)
-            };
-            if let Some(step) = step {
-                break step;
-            }
-        };
-        Some(match step {
-            Step::Event(event) => event,
-            Step::Received(conn, received) => {
-                // SAFETY: the completion says that the kernel wrote `len` bytes at `base`, inside a receive buffer of
-                // the arena that `self` keeps mapped. The kernel does not get the buffer back before the next call
-                // that takes `&mut self`, which the lifetime of the event forbids while the bytes are in use.
-                let bytes =
-                    unsafe { std::slice::from_raw_parts(received.base.as_ptr(), received.len) };
-                Event::Received { conn, bytes }
-            }
-        })
-    }
-
-    /// Counters since the start.
-    pub fn stats(&self) -> TransportStats {
-        let ring = self.ring.counters();
-        TransportStats {
-            enters: ring.enters,
-            submissions: ring.submissions,
-            completions: ring.completions,
-            submission_queue_full: ring.submission_queue_full,
-            completion_overflows: ring.completion_overflows,
-            enter_retries: ring.enter_retries,
-            enter_interrupts: ring.enter_interrupts,
-            sleeps: ring.sleeps,
-            ..self.stats
-        }
-    }
-
-    /// What the kernel gave and what was chosen.
-    pub fn info(&self) -> TransportInfo {
-        TransportInfo {
-            features: Features {
-                registered_arena: self.registered_bytes > 0,
-                multishot_recv: self.recv_ring.is_some(),
-                ..self.ring.features()
-            },
-            paths: self.trials.map(|trial| trial.decided()),
-            path_costs: self
-                .trials
-                .map(|trial| CarriedBy::ALL.map(|path| trial.cost(path))),
-            submission_entries: self.ring.sq_entries(),
-            completion_entries: self.ring.cq_entries(),
-            page_kind: self.arena.page_kind(),
-        }
     }
 
     /// Notes that a connection has something to submit.
@@ -447,6 +347,97 @@ impl Transport {
         match -completion.result {
             ..=0 | libc::EINTR | libc::EAGAIN | libc::ECANCELED => {}
             errno => self.fault = Some(RingError::Wake { errno }),
+        }
+    }
+}
+
+impl Driver for Transport {
+    type Gather<'d> = Gather<'d>;
+
+    fn connect(&mut self, conn: ConnIndex, address: SocketAddr, options: &SocketOptions) {
+        self.begin_connect(conn, address, options);
+    }
+
+    fn close(&mut self, conn: ConnIndex) {
+        self.give_up(conn);
+    }
+
+    fn gather(&mut self, conn: ConnIndex) -> Option<Gather<'_>> {
+        self.begin_gather(conn)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), DriverError> {
+        self.turn(timeout).map_err(DriverError::from)
+    }
+
+    fn next_event(&mut self) -> Option<Event<'_>> {
+        self.recycle_received();
+        if std::mem::take(&mut self.is_woken) {
+            return Some(Event::Woken);
+        }
+        let step = loop {
+            let step = if let Some(index) = self.retiring.take() {
+                self.retire_write(index)
+            } else if let Some(completion) = self.ring.next_completion() {
+                self.handle(completion)
+            } else {
+                let index = self.ready.pop_front()?;
+                self.settle(index)
+            };
+            if let Some(step) = step {
+                break step;
+            }
+        };
+        Some(match step {
+            Step::Event(event) => event,
+            Step::Received(conn, received) => {
+                // SAFETY: the completion says that the kernel wrote `len` bytes at `base`, inside a receive buffer of
+                // the arena that `self` keeps mapped. The kernel does not get the buffer back before the next call
+                // that takes `&mut self`, which the lifetime of the event forbids while the bytes are in use.
+                let bytes =
+                    unsafe { std::slice::from_raw_parts(received.base.as_ptr(), received.len) };
+                Event::Received { conn, bytes }
+            }
+        })
+    }
+
+    fn wake_handle(&self) -> WakeHandle {
+        self.wake.handle()
+    }
+
+    fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    fn stats(&self) -> TransportStats {
+        let ring = self.ring.counters();
+        TransportStats {
+            enters: ring.enters,
+            submissions: ring.submissions,
+            completions: ring.completions,
+            submission_queue_full: ring.submission_queue_full,
+            completion_overflows: ring.completion_overflows,
+            enter_retries: ring.enter_retries,
+            enter_interrupts: ring.enter_interrupts,
+            sleeps: ring.sleeps,
+            ..self.stats
+        }
+    }
+
+    fn info(&self) -> TransportInfo {
+        TransportInfo {
+            features: Features {
+                registered_arena: self.registered_bytes > 0,
+                multishot_recv: self.recv_ring.is_some(),
+                ..self.ring.features()
+            },
+            paths: self.trials.map(|trial| trial.decided()),
+            path_costs: self
+                .trials
+                .map(|trial| CarriedBy::ALL.map(|path| trial.cost(path))),
+            submission_entries: self.ring.sq_entries(),
+            completion_entries: self.ring.cq_entries(),
+            page_kind: self.arena.page_kind(),
         }
     }
 }

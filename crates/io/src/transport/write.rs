@@ -16,6 +16,7 @@ use super::errno::{self, OnWrite};
 use super::registration::ARENA_BUFFER;
 use super::write_queue::WriteQueue;
 use super::{ConnIndex, Errno, Event, LostCause, Step, Transport, socket};
+use crate::driver;
 use crate::memory::SlotToken;
 use crate::ring::{Completion, Op};
 
@@ -29,30 +30,23 @@ const REPORT_USAGE: u16 = 1 << 3;
 /// Its answer: it did (`IORING_NOTIF_USAGE_ZC_COPIED`).
 const USAGE_COPIED: u32 = 1 << 31;
 
-/// A write being put together: many pieces, one write. Dropping it instead of
-/// [`submit`](Self::submit)ting forgets the pieces.
+/// A write of a connection being put together, in the tables of that connection.
 pub struct Gather<'t> {
     transport: &'t mut Transport,
     conn: ConnIndex,
     is_submitted: bool,
 }
 
-impl Gather<'_> {
-    /// Pieces that can still be pushed.
-    pub fn room_pieces(&self) -> usize {
+impl driver::Gather for Gather<'_> {
+    fn room_pieces(&self) -> usize {
         self.queue().room_pieces()
     }
 
-    /// Bytes pushed so far.
-    pub fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.queue().bytes()
     }
 
-    /// Appends `range` of a block of this transport's arena. The block is lent from now until the write is done or
-    /// the connection closed. An empty range is no piece.
-    ///
-    /// Panics when there is no room, the range is outside the block, or the block is of another arena.
-    pub fn push_slot(&mut self, token: &SlotToken, range: Range<usize>) {
+    fn push_slot(&mut self, token: &SlotToken, range: Range<usize>) {
         let mapping = self.transport.arena.mapping();
         assert!(
             Arc::ptr_eq(token.mapping(), mapping),
@@ -75,10 +69,7 @@ impl Gather<'_> {
         queue.push_block(mapping, token.block(), base, range.len(), is_registered);
     }
 
-    /// Appends bytes by reference, kept alive until the kernel is done with them. Empty bytes are no piece.
-    ///
-    /// Panics when there is no room.
-    pub fn push_bytes(&mut self, bytes: Bytes) {
+    fn push_bytes(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.transport.conns[usize::from(self.conn.0)]
                 .writes
@@ -88,11 +79,7 @@ impl Gather<'_> {
         }
     }
 
-    /// Starts the write; it reaches the kernel with the next [`Transport::wait`]. Ends in [`Event::WriteDone`] or
-    /// [`Event::Closed`].
-    ///
-    /// Panics when nothing was pushed.
-    pub fn submit(mut self) {
+    fn submit(mut self) {
         self.is_submitted = true;
         let index = self.conn.0;
         let transport = &mut *self.transport;
@@ -109,7 +96,9 @@ impl Gather<'_> {
         transport.stats.writes += 1;
         transport.list(index);
     }
+}
 
+impl Gather<'_> {
     fn queue(&self) -> &WriteQueue {
         &self.transport.conns[usize::from(self.conn.0)]
             .writes
@@ -133,7 +122,7 @@ impl Drop for Gather<'_> {
 impl Transport {
     /// Begins a write. `None` when the connection is not open, the kernel has not taken all bytes of the write before,
     /// or [`writes_max`](super::TransportConfig::writes_max) writes are not done yet.
-    pub fn gather(&mut self, conn: ConnIndex) -> Option<Gather<'_>> {
+    pub(super) fn begin_gather(&mut self, conn: ConnIndex) -> Option<Gather<'_>> {
         let this = &mut self.conns[usize::from(conn.0)];
         if !this.can_write() {
             return None;

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringmain_io::driver::Driver;
 use ringmain_io::transport::{
     CarriedBy, ConnIndex, LostCause, SocketOptions, TransportConfig, WritePath,
 };

@@ -1,10 +1,10 @@
 //! Limits of the configuration, and queues that are too small.
 
 use std::net::TcpListener;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use ringmain_io::memory::{Arena, ArenaConfig};
+use ringmain_io::driver::{Driver, Gather};
+use ringmain_io::memory::{ArenaConfig, DriverMemory};
 use ringmain_io::ring::SetupError;
 use ringmain_io::transport::{
     ConnIndex, Features, SocketOptions, Transport, TransportConfig, WritePath,
@@ -98,7 +98,7 @@ fn options_out_of_range_are_named_and_nothing_is_set_up() {
     for (change, name) in cases {
         let mut config = config(WritePath::Auto);
         change(&mut config);
-        let arena = Arc::new(Arena::new(&small_arena()).unwrap());
+        let arena = DriverMemory::new(&small_arena()).unwrap();
         match Transport::new(&config, arena) {
             Err(SetupError::Option { option, .. }) => assert_eq!(option, name),
             Err(other) => panic!("{other}"),
@@ -162,7 +162,8 @@ fn an_arena_of_another_transport_is_refused() {
     let (addr, served) = peer(read_to_end);
     let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
     rig.connect(CONN, addr, &SocketOptions::default());
-    let other = Arena::new(&small_arena()).unwrap();
+    let other = DriverMemory::new(&small_arena()).unwrap();
+    let other = other.arena();
     let foreign = other.slots().acquire().unwrap();
     let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         rig.transport

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use ringmain_io::driver::Driver;
 use ringmain_io::memory::ArenaConfig;
 use ringmain_io::transport::{CarriedBy, Features, SocketOptions, TransportConfig, WritePath};
 

@@ -1,9 +1,9 @@
 //! io_uring forbidden, or locked memory refused: real refusals of this kernel, in threads and children of their own.
 
 use std::process::Command;
-use std::sync::Arc;
 
-use ringmain_io::memory::{Arena, ArenaConfig};
+use ringmain_io::driver::Driver;
+use ringmain_io::memory::{ArenaConfig, DriverMemory};
 use ringmain_io::ring::{RingError, SetupError};
 use ringmain_io::transport::{LostCause, SocketOptions, Transport, WritePath};
 
@@ -53,7 +53,7 @@ fn a_filter_against_a_setup_call_is_named() {
         for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES] {
             let refusal = std::thread::spawn(move || {
                 forbid(number, errno);
-                let arena = Arc::new(Arena::new(&small_arena()).unwrap());
+                let arena = DriverMemory::new(&small_arena()).unwrap();
                 Transport::new(&config(WritePath::Auto), arena)
                     .err()
                     .expect("refused")
@@ -251,7 +251,7 @@ fn restart_under_limit(limit_bytes: u64) {
 
 /// In a child: a demanded path that needs registered memory says what is missing.
 fn demand_under_limit(_: u64) {
-    let arena = Arc::new(Arena::new(&limited_arena()).unwrap());
+    let arena = DriverMemory::new(&limited_arena()).unwrap();
     let error = Transport::new(&config(WritePath::WritevFixed), arena)
         .err()
         .expect("refused");
@@ -261,7 +261,7 @@ fn demand_under_limit(_: u64) {
 
 /// In a child: not even the ring fits.
 fn fail_under_limit(_: u64) {
-    let arena = Arc::new(Arena::new(&limited_arena()).unwrap());
+    let arena = DriverMemory::new(&limited_arena()).unwrap();
     match Transport::new(&config(WritePath::Auto), arena) {
         Err(error) => {
             assert!(
@@ -370,7 +370,7 @@ fn running_out_of_descriptors_is_an_event_and_a_typed_error() {
         return;
     }
     let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
-    let arena = Arc::new(Arena::new(&small_arena()).unwrap());
+    let arena = DriverMemory::new(&small_arena()).unwrap();
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

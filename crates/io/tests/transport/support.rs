@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringmain_io::memory::{Arena, ArenaConfig, SlotToken};
+use ringmain_io::driver::{Driver, Gather};
+use ringmain_io::memory::{Arena, ArenaConfig, DriverMemory, SlotToken};
 use ringmain_io::ring::SetupError;
 use ringmain_io::transport::{
     CarriedBy, ConnIndex, Event, Features, LostCause, SocketOptions, Transport, TransportConfig,
@@ -68,8 +69,9 @@ impl Rig {
 
     /// `None`, said on standard output, when this kernel or its locked-memory limit has no room for the path.
     pub(crate) fn try_new(config: &TransportConfig, arena: &ArenaConfig) -> Option<Self> {
-        let arena = Arc::new(Arena::new(arena).expect("an arena"));
-        let transport = match Transport::new(config, Arc::clone(&arena)) {
+        let memory = DriverMemory::new(arena).expect("an arena");
+        let arena = Arc::clone(memory.arena());
+        let transport = match Transport::new(config, memory) {
             Ok(transport) => transport,
             Err(error @ SetupError::WritePath { .. }) => {
                 println!("skipped: {error}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ringmain_io::driver::Driver;
 use ringmain_io::transport::{Features, TransportConfig, WritePath};
 
 use super::support::*;

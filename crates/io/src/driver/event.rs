@@ -1,10 +1,10 @@
-//! What a transport tells its driver. Plain data.
+//! What a driver tells its shard. Plain data.
 
 use std::fmt;
 use std::io;
 
-/// A connection of one transport: dense index below `connections_max`, chosen by the driver. Free for a new
-/// [`connect`](super::Transport::connect) after its `ConnectFailed` or `Closed` event.
+/// A connection of one driver: dense index below `connections_max`, chosen by the shard. Free for a
+/// new [`connect`](super::Driver::connect) after its `ConnectFailed` or `Closed` event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnIndex(pub u16);
 
@@ -33,7 +33,7 @@ pub enum Event<'a> {
     Received {
         /// The connection.
         conn: ConnIndex,
-        /// The bytes, valid until the next call to the transport.
+        /// The bytes, valid until the next call to the driver.
         bytes: &'a [u8],
     },
     /// The oldest write that was not reported yet is done: its last byte is with the kernel, and the kernel no longer

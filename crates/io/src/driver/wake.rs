@@ -21,21 +21,22 @@ const AWAKE: u8 = 0;
 const SLEEPING: u8 = 1;
 const NOTIFIED: u8 = 2;
 
-/// Wakes one transport from any thread. Cheap to clone.
+/// Wakes one driver from any thread. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WakeHandle {
     shared: Arc<WakeShared>,
 }
 
 #[derive(Debug)]
-pub(super) struct WakeShared {
+pub(crate) struct WakeShared {
     state: WakeState,
     eventfd: OwnedFd,
 }
 
 impl WakeHandle {
-    /// Makes the transport's `wait` return, now or when it is called next, with [`Event::Woken`]. Work that was
-    /// published before the call is visible to the shard after that event. Harmless after the transport is gone.
+    /// Makes the driver's `wait` return, now or when it is called next, with [`Event::Woken`]. Work
+    /// that was published before the call is visible to the shard after that event. Harmless after
+    /// the driver is gone.
     ///
     /// [`Event::Woken`]: super::Event::Woken
     pub fn wake(&self) {
@@ -47,7 +48,7 @@ impl WakeHandle {
 
 impl WakeShared {
     /// The two ends: handles for others, this for the shard.
-    pub(super) fn new() -> io::Result<Arc<Self>> {
+    pub(crate) fn new() -> io::Result<Arc<Self>> {
         // Blocking on purpose: a read of a non-blocking descriptor would come back with EAGAIN instead of
         // waiting in the ring.
         // SAFETY: eventfd takes no memory of ours.
@@ -63,21 +64,21 @@ impl WakeShared {
         }))
     }
 
-    pub(super) fn handle(self: &Arc<Self>) -> WakeHandle {
+    pub(crate) fn handle(self: &Arc<Self>) -> WakeHandle {
         WakeHandle {
             shared: Arc::clone(self),
         }
     }
 
-    pub(super) fn state(&self) -> &WakeState {
+    pub(crate) fn state(&self) -> &WakeState {
         &self.state
     }
 
-    pub(super) fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> RawFd {
         self.eventfd.as_raw_fd()
     }
 
-    pub(super) fn signal(&self) {
+    pub(crate) fn signal(&self) {
         let one = 1u64.to_ne_bytes();
         loop {
             // SAFETY: `one` is eight readable bytes for the length of the call.

@@ -1,11 +1,13 @@
-//! Counters of one transport. Plain integers of the shard thread: whoever wants them elsewhere copies them.
+//! Counters of one driver. Plain integers of the shard thread; other threads get copies.
+//!
+//! A driver leaves at 0 what it does not have.
 
-use super::config::WRITE_PATHS;
 use crate::memory::PageKind;
+use crate::transport::{CarriedBy, Features, TRAFFIC_KINDS, WRITE_PATHS};
 
-/// Everything a transport counts since it started. `Copy`, so that a snapshot is one assignment.
+/// Everything a driver counts since it started. `Copy`, so that a snapshot is one assignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TransportStats {
+pub struct DriverStats {
     /// Calls of `io_uring_enter`.
     pub enters: u64,
     /// Operations handed to the kernel.
@@ -32,9 +34,9 @@ pub struct TransportStats {
     pub connect_failures: u64,
     /// Connections closed, for any cause.
     pub closes: u64,
-    /// Writes handed over by the driver.
+    /// Writes handed over by the shard.
     pub writes: u64,
-    /// Send operations by path, resumed ones included; index [`CarriedBy`](super::CarriedBy).
+    /// Send operations by path, resumed ones included; index [`CarriedBy`].
     pub write_operations: [u64; WRITE_PATHS],
     /// Bytes the kernel took, by path.
     pub write_bytes: [u64; WRITE_PATHS],
@@ -60,16 +62,16 @@ pub struct TransportStats {
     pub registered_bytes_wanted: u64,
 }
 
-/// What the kernel gave and what was chosen: fixed once the transport runs, except for the write paths while
+/// What the kernel gave and what was chosen: fixed once the driver runs, except for the write paths while
 /// they are being measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TransportInfo {
+pub struct DriverInfo {
     /// The features in use: switched on and offered by the kernel.
-    pub features: super::Features,
-    /// The path each kind of write takes, index [`Traffic`](super::Traffic); `None` while it is being measured.
-    pub paths: [Option<super::CarriedBy>; super::TRAFFIC_KINDS],
+    pub features: Features,
+    /// The path each kind of write takes, index [`Traffic`](crate::transport::Traffic); `None` while it is being measured.
+    pub paths: [Option<CarriedBy>; TRAFFIC_KINDS],
     /// Processor time of each path in nanoseconds for each MiB, as measured; `None` where it was not.
-    pub path_costs: [[Option<f64>; WRITE_PATHS]; super::TRAFFIC_KINDS],
+    pub path_costs: [[Option<f64>; WRITE_PATHS]; TRAFFIC_KINDS],
     /// Entries of the submission queue.
     pub submission_entries: u32,
     /// Entries of the completion queue.
