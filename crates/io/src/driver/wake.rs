@@ -12,8 +12,10 @@
 //! either the shard sees the work, or the waker sees that the shard went to sleep and writes the eventfd.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::sync::{AtomicU8, Ordering};
 
@@ -51,13 +53,7 @@ impl WakeShared {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         // Blocking on purpose: a read of a non-blocking descriptor would come back with EAGAIN instead of
         // waiting in the ring.
-        // SAFETY: eventfd takes no memory of ours.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new and ours alone.
-        let eventfd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let eventfd = eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Arc::new(Self {
             state: WakeState::default(),
             eventfd,
@@ -81,16 +77,14 @@ impl WakeShared {
     pub(crate) fn signal(&self) {
         let one = 1u64.to_ne_bytes();
         loop {
-            // SAFETY: `one` is eight readable bytes for the length of the call.
-            let written =
-                unsafe { libc::write(self.eventfd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-            if written == one.len() as isize {
-                return;
-            }
-            let error = io::Error::last_os_error();
+            let error = match rustix::io::write(&self.eventfd, &one) {
+                Ok(written) if written == one.len() => return,
+                Ok(written) => panic!("a write to our eventfd took {written} bytes"),
+                Err(error) => error,
+            };
             // EAGAIN cannot happen: the descriptor blocks, and at most one signal is outstanding per sleep.
             assert!(
-                error.kind() == io::ErrorKind::Interrupted,
+                error == rustix::io::Errno::INTR,
                 "write to our eventfd: {error}"
             );
         }

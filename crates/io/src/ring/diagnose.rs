@@ -94,17 +94,8 @@ fn read_number(path: &str) -> Option<u8> {
 
 /// The soft limit of locked memory, `u64::MAX` when there is none.
 pub(crate) fn memlock_bytes() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is a writable rlimit for the length of the call.
-    let result = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
-    if result == 0 {
-        limit.rlim_cur
-    } else {
-        u64::MAX
-    }
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock);
+    limit.current.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -12,14 +12,14 @@
 //! Invariant: the index is freed, and the events that say so are given, only when no operation, cancellation or
 //! notification of the connection is with the kernel.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 use io_uring::types::Fd;
+use socket2::{SockAddr, Socket};
 
 use super::LostCause;
 use super::config::CarriedBy;
 use super::outgoing::Writes;
-use super::socket::SocketAddress;
 use crate::ring::{Op, UserData};
 
 /// Where a connection is in its life.
@@ -66,9 +66,9 @@ pub(super) struct Conn {
     /// Counts the lives of this index.
     pub(super) generation: u32,
     /// `Some` from connect until everything but notifications is home.
-    pub(super) socket: Option<OwnedFd>,
-    pub(super) address: SocketAddress,
-    pub(super) address_len: libc::socklen_t,
+    pub(super) socket: Option<Socket>,
+    /// `Some` once connected to something: the kernel reads it while a connect is in flight.
+    pub(super) address: Option<SockAddr>,
     pub(super) connect: OpState,
     pub(super) recv: OpState,
     /// Of the youngest write's operation. `Idle` when the kernel has taken every byte.
@@ -91,8 +91,7 @@ impl Conn {
             phase: Phase::Free,
             generation: 0,
             socket: None,
-            address: SocketAddress::empty(),
-            address_len: 0,
+            address: None,
             connect: OpState::Idle,
             recv: OpState::Idle,
             write: OpState::Idle,

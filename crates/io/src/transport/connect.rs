@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 
+use socket2::SockAddr;
+
 use super::conn::{OpState, Phase};
-use super::socket::{self, SocketAddress};
+use super::socket;
 use super::{ConnIndex, Event, LostCause, SocketOptions, Step, Transport, errno};
 use crate::ring::Completion;
 
@@ -22,7 +24,7 @@ impl Transport {
             Ok(socket) => {
                 this.phase = Phase::Connecting;
                 this.socket = Some(socket);
-                (this.address, this.address_len) = SocketAddress::of(addr);
+                this.address = Some(SockAddr::from(addr));
                 this.connect = OpState::Wanted;
                 self.list(conn.0);
             }

@@ -207,8 +207,12 @@ impl Transport {
         let at = usize::from(index);
         if self.conns[at].connect == OpState::Wanted {
             let conn = &self.conns[at];
+            let address = conn
+                .address
+                .as_ref()
+                .expect("set before the connect is wanted");
             let entry =
-                opcode::Connect::new(conn.fd(), conn.address.as_ptr(), conn.address_len).build();
+                opcode::Connect::new(conn.fd(), address.as_ptr().cast(), address.len()).build();
             let entry = entry.user_data(conn.user_data(Op::Connect));
             // SAFETY: the address lies in the connection's own record, which neither moves nor changes before the
             // connect is home.
