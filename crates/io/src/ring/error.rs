@@ -158,6 +158,7 @@ impl From<RingError> for DriverError {
         let kind = match error {
             RingError::WrongThread => DriverErrorKind::WrongThread,
             RingError::Forbidden { .. } => DriverErrorKind::Forbidden,
+            RingError::Refused { .. } => DriverErrorKind::Exhausted,
             RingError::Broken { .. } | RingError::Wake { .. } | RingError::Undocumented { .. } => {
                 DriverErrorKind::Broken
             }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use ringmain_io::driver::Driver;
+use ringmain_io::driver::{Driver, DriverErrorKind};
 use ringmain_io::memory::{ArenaConfig, DriverMemory};
 use ringmain_io::ring::{RingError, SetupError};
 use ringmain_io::transport::{LostCause, SocketOptions, Transport, WritePath};
@@ -97,7 +97,7 @@ const PASSING: [i32; 4] = [libc::EAGAIN, libc::EBUSY, libc::ENOMEM, libc::EINTR]
 fn a_ring_that_is_refused_from_the_start_is_no_transport() {
     let tries = PASSING.map(|errno| {
         std::thread::spawn(move || {
-            let arena = Arc::new(Arena::new(&small_arena()).unwrap());
+            let arena = DriverMemory::new(&small_arena()).unwrap();
             forbid(libc::SYS_io_uring_enter, errno);
             let error = Transport::new(&config(WritePath::Auto), arena)
                 .err()
@@ -136,7 +136,8 @@ fn a_kernel_that_never_takes_anything_again_ends_the_ring_without_a_spin() {
                     Err(error) => break error,
                 }
             };
-            assert_eq!(error, RingError::Refused { errno });
+            assert_eq!(error.to_string(), RingError::Refused { errno }.to_string());
+            assert_eq!(error.kind(), DriverErrorKind::Exhausted);
             assert!(started.elapsed() >= std::time::Duration::from_secs(2));
             // Two seconds in pauses of 3.2 ms. A spin makes some hundred thousand.
             assert!(waits < 1500, "errno {errno}: {waits} waits are a spin");
