@@ -79,6 +79,8 @@ pub(crate) struct SealedBatch {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) cell: Arc<BatchCell>,
     pub(crate) body: Body,
+    /// How often its lane was resumed before it was sealed.
+    pub(crate) resumptions: u32,
     /// At least 1.
     pub(crate) records: u32,
     /// Sum of the payloads.

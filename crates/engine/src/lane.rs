@@ -76,6 +76,8 @@ struct LaneState {
     cells: CellPool,
     ids: MessageIdGenerator,
     announced: bool,
+    /// How often [`Lane::resume`] was called.
+    resumptions: u32,
 }
 
 /// What a shard got when it asked for the open batch.
@@ -131,6 +133,7 @@ impl Lane {
                 cells: CellPool::new(Arc::clone(callbacks)),
                 ids: MessageIdGenerator::new(id_base),
                 announced: false,
+                resumptions: 0,
             }),
             wanted: AtomicU8::new(WANTED_NOT),
             seals: AtomicU32::new(0),
@@ -295,6 +298,18 @@ impl Lane {
         }
     }
 
+    /// Tells records that come from now on apart from those before: where strict order has halted the lane,
+    /// the shard lets them pass and nothing else.
+    pub(crate) fn resume(self: &Arc<Self>) {
+        let mut state = self.state();
+        let wake = self.seal(&mut state);
+        state.resumptions = state.resumptions.wrapping_add(1);
+        drop(state);
+        if wake {
+            self.shard.wake();
+        }
+    }
+
     /// Has the records of the open batch counted as accepted: for who looks at an account.
     pub(crate) fn count_open(&self) {
         if let Some(open) = &mut self.state().open {
@@ -309,7 +324,7 @@ impl Lane {
         };
         self.seals.fetch_add(1, Ordering::Relaxed);
         self.shard
-            .push_sealed(open.seal(Arc::clone(self), self.shard.now()));
+            .push_sealed(open.seal(Arc::clone(self), state.resumptions, self.shard.now()));
         self.wants_wake()
     }
 

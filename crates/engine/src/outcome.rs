@@ -16,6 +16,9 @@ pub enum NotSentReason {
     NotAdmitted,
     /// [`Producer::purge`](crate::Producer::purge) took it back.
     Purged,
+    /// A record ahead of it in its partition is not stored, or may not be, and the order is strict: nothing
+    /// behind such a record is sent until [`Producer::resume`](crate::Producer::resume).
+    BehindUnstored,
     /// The engine closed before it was sent.
     Closed,
     /// The server refused the login for good, so nothing can be sent on this connection.
@@ -33,6 +36,9 @@ impl fmt::Display for NotSentReason {
             }
             Self::NotAdmitted => f.write_str("the server did not admit it by the deadline"),
             Self::Purged => f.write_str("it was purged"),
+            Self::BehindUnstored => f.write_str(
+                "a record ahead of it in its partition is not stored, or may not be, and the order is strict",
+            ),
             Self::Closed => f.write_str("the engine closed before it was sent"),
             Self::LoginRefused { code: Some(code) } => {
                 write!(f, "the server refused the login: {code}")

@@ -35,7 +35,10 @@ pub enum Ordering {
     /// Several requests in flight; a refused or silently dropped one can be overtaken, which is counted. The default.
     #[default]
     Pipelined,
-    /// One request in flight for each partition; never reorders.
+    /// One request in flight for each partition; never reorders, and leaves no holes: behind the first record
+    /// of a partition that ends otherwise than stored nothing is sent. Every record of that partition that
+    /// waits, or comes later, ends as not sent ([`NotSentReason::BehindUnstored`](crate::NotSentReason)),
+    /// until [`Producer::resume`]. Partitions halt one by one, for all producers of the topic.
     Strict,
 }
 
@@ -206,7 +209,8 @@ impl Producer {
         }
     }
 
-    /// Takes back what was not sent, and gives up what was: for a shutdown that cannot wait. The producer stays usable.
+    /// Takes back what was not sent, and gives up what was: for a shutdown that cannot wait. The producer stays usable; in
+    /// strict order, after [`Producer::resume`].
     #[must_use = "the records taken back are not sent any more"]
     pub fn purge(&self) -> Purged {
         let before = self.account();
@@ -214,6 +218,17 @@ impl Producer {
         Purged {
             records,
             unknown: self.account().unknown - before.unknown,
+        }
+    }
+
+    /// Goes on in partitions that [`Ordering::Strict`] has halted: records accepted after this call are sent, although
+    /// something before them is not stored, or may not be. An unknown one may then still be stored behind them.
+    ///
+    /// Records accepted before the call, but answered after it, stay behind what was lost. Another record that is not
+    /// stored halts its partition again. Without effect in pipelined order.
+    pub fn resume(&self) {
+        for lane in self.inner.topic.lanes() {
+            lane.resume();
         }
     }
 

@@ -49,6 +49,11 @@ impl Batches {
         };
     }
 
+    /// The batch behind this one in its lane's queue.
+    pub(crate) fn behind(&self, key: BatchKey) -> Option<BatchKey> {
+        self[key].next
+    }
+
     /// Frees a resolved entry.
     pub(crate) fn vacate(&mut self, key: BatchKey) {
         let batch = &mut self[key];

@@ -26,7 +26,7 @@ use crate::pending::Pending;
 use crate::session::{FatalError, SessionState};
 use crate::stage::Stage;
 use crate::stats::Stats;
-use crate::{BatchKey, CallKey, Config, ConfigError, LaneConfig, LaneKey, Micros};
+use crate::{BatchKey, CallKey, Config, ConfigError, LaneConfig, LaneKey, Micros, Ordering};
 
 /// One logical client: an id for life, one session at a time, over successive connections.
 ///
@@ -196,6 +196,25 @@ impl Client {
         }
     }
 
+    /// Lets a strict lane that has halted send what is submitted from now on. The caller accepts that
+    /// this is stored although something before it is not, or may not be. Without effect on others.
+    ///
+    /// # Errors
+    /// [`LaneError::NotOpen`].
+    pub fn resume_lane(&mut self, lane: LaneKey) -> Result<(), LaneError> {
+        if self.lanes.opened(lane).is_none() {
+            return Err(LaneError::NotOpen(lane));
+        }
+        self.lanes[lane].is_halted = false;
+        Ok(())
+    }
+
+    /// Whether the lane is strict and has halted: what is submitted to it is answered at once.
+    #[must_use]
+    pub fn is_lane_halted(&self, lane: LaneKey) -> bool {
+        self.lanes.opened(lane).is_some_and(|open| open.is_halted)
+    }
+
     /// Accepts a batch of `records` records (at least 1) for a lane, behind those that wait there. From now on it
     /// ends in exactly one outcome.
     ///
@@ -228,10 +247,14 @@ impl Client {
         }
         self.batches.occupy(key, lane, records, deadline);
         self.lanes[lane].queue.push(&mut self.batches, key);
-        self.alarms.arm(Owner::Batch(key), deadline);
         self.account.accept(records);
         self.unresolved += 1;
-        self.lane_moved(lane);
+        if self.lanes[lane].is_halted {
+            self.end_queue(Some(key), NotSent::BehindUnstored);
+        } else {
+            self.alarms.arm(Owner::Batch(key), deadline);
+            self.lane_moved(lane);
+        }
         Ok(())
     }
 
@@ -286,16 +309,34 @@ impl Client {
         self.settle_all(now, NotSent::Purged);
     }
 
-    /// Gives one batch up, as [`Client::purge`] does with all. Without effect on one that is decided or unknown.
-    pub fn give_up(&mut self, now: Micros, key: BatchKey) {
-        if self
-            .batches
-            .get(key)
-            .is_some_and(|batch| batch.stage.is_undecided())
-        {
-            self.give_up_batch(now, key, NotSent::Purged);
-            self.finish_when_done();
+    /// Gives up the undecided batches of one lane that are meant, as [`Client::purge`] does with all; the
+    /// outcomes of those that wait come in their order. In a strict lane, the others that wait behind one of
+    /// them end [`NotSent::BehindUnstored`].
+    pub fn purge_lane(&mut self, now: Micros, lane: LaneKey, is_meant: impl Fn(BatchKey) -> bool) {
+        if self.lanes.opened(lane).is_none() {
+            return;
         }
+        let is_strict = self.lanes[lane].config.ordering == Ordering::Strict;
+        let mut is_behind = false;
+        let mut next = self.lanes[lane].queue.head();
+        while let Some(key) = next {
+            next = self.batches.behind(key);
+            if is_meant(key) {
+                self.decide_queued(key, NotSent::Purged);
+                is_behind = is_strict;
+            } else if is_behind {
+                self.decide_queued(key, NotSent::BehindUnstored);
+            }
+        }
+        self.lanes[lane].is_halted |= is_behind;
+        let window = self.lanes[lane].window;
+        for &key in window.keys() {
+            if is_meant(key) && self.batches[key].stage.is_undecided() {
+                self.give_up_batch(now, key, NotSent::Purged);
+            }
+        }
+        self.settle_lane(now, lane);
+        self.finish_when_done();
     }
 
     /// The next outcome. Its key is free from now on.

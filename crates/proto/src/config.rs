@@ -25,7 +25,11 @@ pub enum Ordering {
     #[default]
     Pipelined,
     /// One request in flight: whatever is confirmed was stored in submission order. The window setting is ignored.
-    /// A request that ends `Unknown` is outside of this order: it may still be stored, at any later place.
+    ///
+    /// The lane halts at the first batch that ends otherwise than stored: what waits behind it, and what
+    /// is submitted later, ends [`crate::NotSent::BehindUnstored`] and is never sent, until
+    /// [`crate::Client::resume_lane`]. A request that ends `Unknown` may still be stored; while the lane
+    /// is halted nothing of it can be behind that.
     Strict,
 }
 

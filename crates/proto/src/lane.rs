@@ -114,6 +114,8 @@ impl Window {
 pub(crate) struct Lane {
     pub(crate) config: LaneConfig,
     pub(crate) is_open: bool,
+    /// A batch of this strict lane is not stored, or may not be: nothing behind it is sent.
+    pub(crate) is_halted: bool,
     pub(crate) queue: Queue,
     pub(crate) window: Window,
     pub(crate) phase: Phase,
@@ -135,6 +137,7 @@ impl Lane {
         Self {
             config,
             is_open,
+            is_halted: false,
             queue: Queue::new(),
             window: Window::new(),
             phase: Phase::Flowing,

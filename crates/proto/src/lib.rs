@@ -81,7 +81,8 @@
 //! - Retries go before new batches, oldest first: after a reconnect, after silence, after a refusal. A refusal (57, 58)
 //!   first stops the lane until everything in flight is answered or silent for a request timeout, then pauses, longer
 //!   each time.
-//! - [`Ordering::Strict`] is a window of one and never reorders. [`Ordering::Pipelined`] can be overtaken by a refusal
+//! - [`Ordering::Strict`] is a window of one, never reorders, and leaves no holes: the lane halts at the first batch
+//!   that is not stored, until [`Client::resume_lane`]. [`Ordering::Pipelined`] can be overtaken by a refusal
 //!   or a silent drop; [`Stats::overtaken`] counts at least every case.
 //! - Silence is no refusal: a request without an answer for [`Config::request_timeout_us`] after it was written is sent
 //!   again on the same connection, once for each timeout.

@@ -20,6 +20,12 @@ pub enum Mutation {
     ResumeOutOfOrder,
     /// An outcome is given while a write of its batch is in flight.
     EarlyFree,
+    /// A strict lane that has lost a batch ends what waits and sends what comes later.
+    HaltForgotten,
+    /// A strict lane that has lost a batch refuses what comes later and sends what waits.
+    HaltSparesQueue,
+    /// A strict lane goes on behind a batch whose fate is unknown.
+    UnknownDoesNotHalt,
 }
 
 /// The faults to commit: none, or the one of the configuration.

@@ -62,6 +62,14 @@ pub enum Receipt {
     },
 }
 
+impl Receipt {
+    /// Whether it says that the batch is in the log.
+    #[must_use]
+    pub const fn is_stored(&self) -> bool {
+        matches!(self, Self::Stored { .. } | Self::StoredOffsetUnknown)
+    }
+}
+
 /// Why a batch or a call was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum NotSent {
@@ -74,6 +82,9 @@ pub enum NotSent {
     /// The driver purged.
     #[error("purged by the caller")]
     Purged,
+    /// A batch ahead of it in a [`crate::Ordering::Strict`] lane is not stored, or may not be.
+    #[error("a record ahead of it is not stored, and the order is strict")]
+    BehindUnstored,
     /// The client ended first.
     #[error("the client ended: {0}")]
     Failed(FatalError),

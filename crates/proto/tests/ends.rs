@@ -216,18 +216,23 @@ fn purge_during_a_write_tells_after_it() {
 }
 
 #[test]
-fn giving_one_batch_up_leaves_the_others() {
+fn purging_some_batches_leaves_the_others() {
     let mut world = world();
-    for key in [0, 2, 2, 60, u32::MAX] {
-        world.client.give_up(world.now, BatchKey(key));
-    }
+    let purge = |world: &mut World, lane, keys: [u32; 2]| {
+        let is_meant = |key: BatchKey| keys.contains(&key.0);
+        world.client.purge_lane(world.now, LaneKey(lane), is_meant);
+    };
+    purge(&mut world, 0, [0, 2]);
+    purge(&mut world, 0, [2, 60]);
+    purge(&mut world, 3, [1, 3]);
+    purge(&mut world, u32::MAX, [1, 3]);
     world.drain();
     let purged = Receipt::NotSent {
         reason: NotSent::Purged,
     };
     assert_eq!(
         world.receipts(),
-        [(0, Receipt::Unknown { request: 1 }), (2, purged)]
+        [(2, purged), (0, Receipt::Unknown { request: 1 })]
     );
     assert_eq!(requests_of(&world.send_next()), [2, 3]);
 }

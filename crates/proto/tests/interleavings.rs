@@ -46,6 +46,11 @@ enum Step {
         count: u8,
     },
     Purge,
+    PurgeSome {
+        lane: u32,
+        remainder: u32,
+    },
+    Resume,
     Close(u64),
 }
 
@@ -69,6 +74,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (1u64..1_500).prop_map(Step::Advance),
         4 => Just(Step::NextDeadline),
         1 => (0u32..3, 10u8..60).prop_map(|(lane, count)| Step::Burst { lane, count }),
+        1 => Just(Step::Resume),
+        1 => (0u32..3, 0u32..3).prop_map(|(lane, remainder)| Step::PurgeSome { lane, remainder }),
         1 => prop_oneof![40 => Just(Step::NextDeadline), 1 => Just(Step::Purge), 1 => (0u64..5_000).prop_map(Step::Close)],
     ];
     prop::collection::vec(step, 1..250)
@@ -225,6 +232,8 @@ fn apply(world: &mut World, step: &Step) {
             }
         }
         Step::Purge => world.purge(),
+        Step::PurgeSome { lane, remainder } => world.purge_some(lane, |key| key.0 % 3 == remainder),
+        Step::Resume => world.resume(0),
         Step::Close(us) => {
             world.client.close(world.now, world.now.after(us));
             world.drain();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{World, config, window};
+use common::{World, config, refused, strict, window};
 use ringmain_proto::*;
 
 fn faulty(mutation: Mutation) -> Config {
@@ -58,6 +58,41 @@ fn an_early_free_is_seen() {
     world.give(0, 0);
     world.transmit();
     world.confirm(1);
+}
+
+/// A strict lane that has lost its first batch while another waited, and is given one more.
+fn halted(mutation: Mutation, verdict: Verdict) {
+    let mut world = World::active(faulty(mutation), strict());
+    world.give(0, 0);
+    world.give(0, 1);
+    world.send_all();
+    world.answer(1, verdict);
+    world.give(0, 2);
+    world.send_all();
+}
+
+#[test]
+#[should_panic(expected = "strict order: nothing behind")]
+fn a_halt_that_ends_what_waits_only_is_seen() {
+    halted(Mutation::HaltForgotten, refused(20));
+}
+
+#[test]
+#[should_panic(expected = "strict order: nothing behind")]
+fn a_halt_that_spares_what_waits_is_seen() {
+    halted(Mutation::HaltSparesQueue, refused(20));
+}
+
+#[test]
+#[should_panic(expected = "strict order: nothing behind")]
+fn going_on_behind_an_unknown_is_seen() {
+    let mut world = World::active(faulty(Mutation::UnknownDoesNotHalt), strict());
+    let at = world.now.after(10);
+    world.submit(0, 0, 1, at).expect("accepted");
+    world.give(0, 1);
+    world.send_all();
+    world.advance(10);
+    world.send_all();
 }
 
 #[test]

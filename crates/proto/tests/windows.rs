@@ -77,7 +77,9 @@ fn a_purged_oldest_holds_nothing_back() {
     world.consume_until(200);
     world.give(0, 2);
     assert_eq!(world.send_all(), []);
-    world.client.give_up(world.now, BatchKey(0));
+    world
+        .client
+        .purge_lane(world.now, LaneKey(0), |key| key == BatchKey(0));
     world.drain();
     assert_eq!(
         world.receipts().last(),

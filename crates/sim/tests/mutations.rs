@@ -61,6 +61,43 @@ fn memory_given_back_early_is_seen() {
     );
 }
 
+/// Runs that lose batches of strict lanes while others wait behind them.
+fn strict(seed: u64) -> Draws {
+    let mut draws = Draws::of(seed);
+    draws.clients.truncate(1);
+    draws.work_us = 20_000_000;
+    draws.faults = FaultPlan::none()
+        .with(Fault::SendDropped, 30_000)
+        .with(Fault::RefusedForGood, 20_000);
+    let client = &mut draws.clients[0];
+    client.lanes.truncate(2);
+    (client.strict, client.slots, client.batches) = (true, 64, 300);
+    (client.burst, client.pause_us_max, client.purge_ppm) = (16, 10_000, 0);
+    (client.request_timeout_us, client.patient_ppm) = (5_000_000, 0);
+    (client.delivery_us, client.request_first) = ((100_000, 1_000_000), 1);
+    draws
+}
+
+#[test]
+fn sending_behind_a_hole_in_strict_order_is_seen() {
+    let faults: [fn(&mut Config); 3] = [
+        |config| config.mutation = Some(Mutation::HaltForgotten),
+        |config| config.mutation = Some(Mutation::HaltSparesQueue),
+        |config| config.mutation = Some(Mutation::UnknownDoesNotHalt),
+    ];
+    for tune in faults {
+        let options = outcomes(tune);
+        let caught = (1..=8).find_map(|seed| run(&strict(seed), Vec::new(), &options).violation);
+        assert_eq!(
+            caught.map(|violation| violation.kind),
+            Some(Kind::StrictBroken)
+        );
+    }
+    let sound =
+        (1..=8).find_map(|seed| run(&strict(seed), Vec::new(), &Options::default()).violation);
+    assert_eq!(sound, None, "the same runs pass without the mutations");
+}
+
 /// A run in which numbers rise fast while a dropped request is open: the only way to the far end of a window.
 fn crowded(seed: u64) -> Draws {
     let mut draws = Draws::of(seed);

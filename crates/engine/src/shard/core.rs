@@ -13,7 +13,7 @@ use ringmain_proto::{BatchKey, Ended, FatalError, Frame, Micros, SubmitError};
 
 use super::calls::CallTable;
 use super::connection::Connection;
-use super::lanes::LaneEntry;
+use super::lanes::{LaneEntry, is_wanted};
 use super::{Command, PurgeRequest, ShardShared};
 use crate::batch::SealedBatch;
 use crate::outcome::NotSentReason;
@@ -214,6 +214,14 @@ impl Core {
         let (lane_index, lane_key) = (place.index, place.key);
         let slot_index = batch.body.slot().index();
         let conn = &mut self.conns[place.conn as usize];
+        let entry = self.lanes[lane_index as usize]
+            .as_mut()
+            .expect("just opened");
+        // A lane's batches come in their order: all that were sealed before it was resumed are answered or ahead.
+        if entry.resumptions != batch.resumptions {
+            entry.resumptions = batch.resumptions;
+            conn.client.resume_lane(lane_key).expect("the lane is open");
+        }
         match conn.client.submit(
             place.key,
             BatchKey(slot_index),
@@ -230,7 +238,7 @@ impl Core {
                     request: 0,
                     written_at: Micros::ZERO,
                 });
-                if !conn.client.lane_has_room(lane_key) {
+                if !is_wanted(&conn.client, lane_key) {
                     self.mark_full(lane_index);
                 }
             }
@@ -258,15 +266,17 @@ impl Core {
         self.submit_sealed();
         self.purge = Some(Arc::clone(request));
         let mut held = false;
-        for index in 0..self.batches.len() {
-            let Some(in_flight) = &self.batches[index] else {
-                continue;
+        for entry in self.lanes.iter().flatten() {
+            let place = &entry.lane.place;
+            let batches = &self.batches;
+            let is_meant = |BatchKey(key)| {
+                batches[key as usize]
+                    .as_ref()
+                    .is_some_and(|in_flight| Arc::ptr_eq(&in_flight.batch.ledger, &request.ledger))
             };
-            if Arc::ptr_eq(&in_flight.batch.ledger, &request.ledger) {
-                let conn = &mut self.conns[in_flight.batch.lane.place.conn as usize];
-                let key = BatchKey(u32::try_from(index).expect("slots are counted in u32"));
-                conn.client.give_up(now, key);
-            }
+            self.conns[place.conn as usize]
+                .client
+                .purge_lane(now, place.key, is_meant);
         }
         self.resolve_outcomes(now);
         // What is left is in a write that the kernel has not finished: only closing the connection frees it.

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use ringmain_proto::Micros;
+use ringmain_proto::{Client, LaneKey, Micros};
 
 use super::core::Core;
 use crate::lane::{Lane, SealRule, Sealing};
@@ -33,6 +33,8 @@ pub(super) struct LaneEntry {
     pub(super) is_due: bool,
     /// It is in `lanes_full`.
     pub(super) is_full: bool,
+    /// How often the application had resumed it when its last batch was sealed.
+    pub(super) resumptions: u32,
     /// The moment under which it is in `lingering`, once: a batch that lingers longer is found when this entry comes up,
     /// and for one that lingers less (of another producer of the topic) the entry is made anew.
     pub(super) lingers_until: Option<Micros>,
@@ -54,6 +56,7 @@ impl Core {
             is_pending: false,
             is_due: false,
             is_full: false,
+            resumptions: 0,
             lingers_until: None,
         });
     }
@@ -89,8 +92,7 @@ impl Core {
                 .expect("only known lanes are full");
             let place = &entry.lane.place;
             let client = &self.conns[place.conn as usize].client;
-            // Nothing will ever make room after a fatal refusal: what comes then is answered at once.
-            if client.lane_has_room(place.key) || client.fatal().is_some() {
+            if is_wanted(client, place.key) {
                 entry.is_full = false;
                 entry.lane.set_window_full(false);
                 let index = self.lanes_full.swap_remove(at);
@@ -148,9 +150,7 @@ impl Core {
                 .expect("only known lanes are due");
             entry.is_due = false;
             let (conn, key) = (entry.lane.place.conn as usize, entry.lane.place.key);
-            let client = &self.conns[conn].client;
-            // A session that can never be again answers whatever it is given.
-            if client.lane_has_room(key) || client.fatal().is_some() {
+            if is_wanted(&self.conns[conn].client, key) {
                 self.seal_lane(
                     now,
                     index,
@@ -261,4 +261,10 @@ impl Core {
             }
         }
     }
+}
+
+/// Whether the client sends a batch of this lane at once, or answers it at once: because its session can never be
+/// again, or because strict order has halted the lane.
+pub(super) fn is_wanted(client: &Client, lane: LaneKey) -> bool {
+    client.lane_has_room(lane) || client.fatal().is_some() || client.is_lane_halted(lane)
 }

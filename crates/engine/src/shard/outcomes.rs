@@ -144,6 +144,7 @@ fn not_sent(reason: NotSent) -> NotSentReason {
         NotSent::Deadline => NotSentReason::DeadlineOver,
         NotSent::Refused => NotSentReason::NotAdmitted,
         NotSent::Purged => NotSentReason::Purged,
+        NotSent::BehindUnstored => NotSentReason::BehindUnstored,
         NotSent::Failed(fatal) => login_refused(fatal),
         NotSent::NumbersExhausted => NotSentReason::Closed,
     }

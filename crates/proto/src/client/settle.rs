@@ -11,17 +11,17 @@ use crate::outcome::{Answer, NotSent, Outcome, Receipt};
 use crate::request::{GivenUp, Request};
 use crate::session::{SessionEvent, SessionState};
 use crate::stage::{Stage, StageEvent};
-use crate::{BatchKey, CallKey, LaneKey, Micros};
+use crate::{BatchKey, CallKey, LaneKey, Micros, Ordering};
 
 impl Client {
     /// Decides a batch, or decides it better. Its outcome is given now, or once no write of it is in flight.
     pub(super) fn decide_batch(&mut self, now: Micros, key: BatchKey, receipt: Receipt) {
         let lane = self.batches[key].lane;
         self.alarms.cancel(Owner::Batch(key));
-        if self.batches[key].stage == Stage::Queued {
-            self.lanes[lane].queue.remove(&mut self.batches, key);
-            self.batches[key].stage.apply(StageEvent::Decide(receipt));
-            self.resolve_batch(key, receipt);
+        if let (Stage::Queued, Receipt::NotSent { reason }) = (self.batches[key].stage, receipt) {
+            let behind = self.batches.behind(key);
+            self.decide_queued(key, reason);
+            self.halt_lane(lane, behind);
             return self.settle_lane(now, lane);
         }
         self.lanes[lane].step(&mut self.batches, key, StageEvent::Decide(receipt));
@@ -30,6 +30,36 @@ impl Client {
             self.release_batch(now, key);
         } else {
             self.settle_lane(now, lane);
+        }
+    }
+
+    /// Ends a batch that was never sent, and nothing else: what waits behind it is the caller's business.
+    pub(super) fn decide_queued(&mut self, key: BatchKey, reason: NotSent) {
+        let receipt = Receipt::NotSent { reason };
+        self.alarms.cancel(Owner::Batch(key));
+        let lane = self.batches[key].lane;
+        self.lanes[lane].queue.remove(&mut self.batches, key);
+        self.batches[key].stage.apply(StageEvent::Decide(receipt));
+        self.resolve_batch(key, receipt);
+    }
+
+    /// A batch of the lane is not stored. In strict order nothing behind it is sent: those that wait, from
+    /// `behind` on, end now, and what comes later ends when it is submitted.
+    fn halt_lane(&mut self, lane: LaneKey, behind: Option<BatchKey>) {
+        if self.lanes[lane].config.ordering == Ordering::Strict {
+            self.lanes[lane].is_halted = !self.faults.commits(Mutation::HaltForgotten);
+            if !self.faults.commits(Mutation::HaltSparesQueue) {
+                self.end_queue(behind, NotSent::BehindUnstored);
+            }
+        }
+    }
+
+    /// Ends what waits in a queue, from one batch to the last.
+    pub(super) fn end_queue(&mut self, from: Option<BatchKey>, reason: NotSent) {
+        let mut next = from;
+        while let Some(key) = next {
+            next = self.batches.behind(key);
+            self.decide_queued(key, reason);
         }
     }
 
@@ -47,6 +77,11 @@ impl Client {
         self.lanes[lane].leave(key);
         self.pending.remove(request.number);
         self.resolve_batch(key, receipt);
+        let is_spared = matches!(receipt, Receipt::Unknown { .. })
+            && self.faults.commits(Mutation::UnknownDoesNotHalt);
+        if !receipt.is_stored() && !is_spared {
+            self.halt_lane(lane, self.lanes[lane].queue.head());
+        }
         self.settle_lane(now, lane);
     }
 
@@ -113,6 +148,7 @@ impl Client {
 
     /// Gives everything up.
     pub(super) fn settle_all(&mut self, now: Micros, reason: NotSent) {
+        self.settle_strict_queues(reason);
         for key in self.batches.keys() {
             if self.batches[key].stage.is_undecided() {
                 self.give_up_batch(now, key, reason);
@@ -126,8 +162,22 @@ impl Client {
         self.finish_when_done();
     }
 
+    /// Gives up what waits in strict lanes, first: one by one, each would take those behind it along for
+    /// another reason.
+    fn settle_strict_queues(&mut self, reason: NotSent) {
+        for key in self.lanes.keys() {
+            let lane = &mut self.lanes[key];
+            let head = lane.queue.head();
+            if lane.config.ordering == Ordering::Strict && head.is_some() {
+                lane.is_halted = true;
+                self.end_queue(head, reason);
+            }
+        }
+    }
+
     /// Gives up what has no number, because none is left.
     pub(super) fn settle_unnumbered(&mut self, now: Micros) {
+        self.settle_strict_queues(NotSent::NumbersExhausted);
         for key in self.batches.keys() {
             if self.batches[key].stage == Stage::Queued {
                 self.give_up_batch(now, key, NotSent::NumbersExhausted);

@@ -42,6 +42,8 @@ pub(crate) struct Ledger {
     /// Every number below was taken or skipped.
     request_next: u64,
     pub(crate) closing: bool,
+    /// Strict lanes in which a batch was not stored, with the ordinal of the first, until they are resumed.
+    lost: HashMap<LaneKey, u64>,
 }
 
 fn is_success(verdict: Verdict) -> bool {
@@ -100,6 +102,11 @@ impl Ledger {
 
     pub(crate) fn open(&mut self, lane: LaneKey, config: LaneConfig) {
         self.lanes.insert(lane, config);
+    }
+
+    /// The driver accepts what was lost.
+    pub(crate) fn resume(&mut self, lane: LaneKey) {
+        self.lost.remove(&lane);
     }
 
     pub(crate) fn submit(&mut self, lane: LaneKey, key: BatchKey, records: u32, deadline: Micros) {
@@ -199,6 +206,12 @@ impl Ledger {
         let connection = self.connection;
         let entry = self.entries[&key].clone();
         assert_eq!(entry.lane, lane);
+        assert!(
+            self.lost
+                .get(&lane)
+                .is_none_or(|lost| entry.ordinal < *lost),
+            "strict order: nothing behind a batch that is not stored is sent"
+        );
         assert!(!entry.write_in_flight, "one write of a batch at a time");
         assert!(entry.deadline > now, "nothing is sent past its deadline");
         assert_eq!(attempt as usize, entry.transmissions.len() + 1);
@@ -317,6 +330,13 @@ impl Ledger {
         }
     }
 
+    /// The driver purges batches of one lane.
+    pub(crate) fn purge_some(&mut self, lane: LaneKey, is_meant: impl Fn(BatchKey) -> bool) {
+        for (key, entry) in &mut self.entries {
+            entry.is_purged |= entry.lane == lane && is_meant(*key);
+        }
+    }
+
     pub(crate) fn disconnect(&mut self) {
         self.connection += 1;
         self.closing = false;
@@ -348,10 +368,20 @@ impl Ledger {
             "no outcome while a write is in flight"
         );
         self.count(&entry, records, receipt);
-        let is_stored = matches!(
-            receipt,
-            Receipt::Stored { .. } | Receipt::StoredOffsetUnknown
-        );
+        let is_stored = receipt.is_stored();
+        let behind = Receipt::NotSent {
+            reason: NotSent::BehindUnstored,
+        };
+        if receipt == behind {
+            let lost = self.lost.get(&lane);
+            assert!(
+                lost.is_some_and(|lost| *lost < entry.ordinal),
+                "something ahead of it is lost"
+            );
+        } else if !is_stored && self.lanes[&lane].ordering == Ordering::Strict {
+            let lost = self.lost.entry(lane).or_insert(entry.ordinal);
+            *lost = entry.ordinal.min(*lost);
+        }
         assert!(
             entry.confirmed.is_empty() || is_stored,
             "a success was delivered: {entry:?}"

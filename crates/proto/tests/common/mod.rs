@@ -397,6 +397,21 @@ impl World {
         self.drain();
     }
 
+    /// Purges the batches of one lane that are meant.
+    pub(crate) fn purge_some(&mut self, lane: u32, is_meant: impl Fn(BatchKey) -> bool) {
+        self.ledger.purge_some(LaneKey(lane), &is_meant);
+        self.client.purge_lane(self.now, LaneKey(lane), is_meant);
+        self.drain();
+    }
+
+    pub(crate) fn resume(&mut self, lane: u32) {
+        self.ledger.resume(LaneKey(lane));
+        self.client
+            .resume_lane(LaneKey(lane))
+            .expect("the lane is open");
+        self.drain();
+    }
+
     pub(crate) fn advance(&mut self, us: u64) {
         self.now = self.now.after(us);
         self.client.handle_timeout(self.now);

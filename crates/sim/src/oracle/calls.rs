@@ -124,6 +124,10 @@ impl Oracle {
             Answer::NotSent {
                 reason: NotSent::NumbersExhausted,
             } => !executed && client.exhausted,
+            // Calls have no order.
+            Answer::NotSent {
+                reason: NotSent::BehindUnstored,
+            } => false,
             Answer::Evicted { .. } => client.may_fail,
             Answer::Unknown { .. } => {
                 overdue || client.failed || client.purged || client.exhausted || record.uncovered

@@ -1,6 +1,6 @@
 //! The oracle's view of lanes: the laws of the window as seen on the wire, and order as seen in the logs.
 
-use super::{Kind, Oracle, Placement, is_stored};
+use super::{BatchRecord, Kind, Oracle, Placement};
 use crate::broker::LogId;
 use std::collections::BTreeMap;
 
@@ -16,6 +16,19 @@ pub(super) struct Lane {
     pub(super) submitted: u32,
     /// Numbers sent and not answered, with their batches.
     pub(super) open: BTreeMap<u64, u32>,
+    /// How often the application resumed it.
+    pub(super) resumptions: u32,
+    /// Batches of a strict lane that are not stored.
+    losses: Vec<Loss>,
+}
+
+/// A batch of a strict lane that ended otherwise than stored.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    /// Its place among the batches of its lane.
+    order: u32,
+    /// Batches submitted after so many resumptions may be stored although it is not.
+    accepted_from: Option<u32>,
 }
 
 impl Lane {
@@ -24,7 +37,35 @@ impl Lane {
             partition,
             submitted: 0,
             open: BTreeMap::new(),
+            resumptions: 0,
+            losses: Vec::new(),
         }
+    }
+
+    /// A batch is not stored.
+    pub(super) fn lose(&mut self, order: u32) {
+        self.losses.push(Loss {
+            order,
+            accepted_from: None,
+        });
+    }
+
+    /// What was lost so far is accepted for what is submitted from now on.
+    pub(super) fn resume(&mut self) {
+        self.resumptions += 1;
+        for loss in &mut self.losses {
+            loss.accepted_from.get_or_insert(self.resumptions);
+        }
+    }
+
+    /// Whether something before this batch is lost, and that was not accepted for it.
+    pub(super) fn is_behind(&self, record: &BatchRecord) -> bool {
+        self.losses.iter().any(|loss| {
+            loss.order < record.order
+                && loss
+                    .accepted_from
+                    .is_none_or(|from| record.resumptions < from)
+        })
     }
 }
 
@@ -56,6 +97,10 @@ impl Oracle {
             Some(_) => {}
             None => self.number_taken(client, request),
         }
+        let is_behind = self.clients[client].lanes[lane].is_behind(&self.batches[batch as usize]);
+        if is_behind {
+            self.law(|| format!("batch {batch} is sent, and one before it is not stored"));
+        }
         let open = &mut self.clients[client].lanes[lane].open;
         open.insert(request, batch);
         if !resumed {
@@ -84,6 +129,18 @@ impl Oracle {
             self.law(|| {
                 format!("client {client} sends {request} on connection {conn} before {older} (W5)")
             });
+        }
+    }
+
+    /// Strict order has no holes: what is in a log has nothing before it that is not stored.
+    pub(super) fn judge_holes(&mut self) {
+        for batch in 0..self.batches.len() {
+            let record = &self.batches[batch];
+            let lane = &self.clients[record.client].lanes[record.lane];
+            if !record.placements.is_empty() && lane.is_behind(record) {
+                let detail = format!("batch {batch} is stored behind a hole: {record:?}");
+                self.blame(Kind::StrictBroken, || detail);
+            }
         }
     }
 
@@ -150,7 +207,7 @@ impl Oracle {
             let &[Placement { log, base_offset }] = &record.placements[..] else {
                 continue;
             };
-            if record.receipt.is_some_and(|receipt| is_stored(&receipt)) {
+            if record.receipt.is_some_and(|receipt| receipt.is_stored()) {
                 confirmed.push(Confirmed {
                     client: record.client,
                     lane: record.lane,

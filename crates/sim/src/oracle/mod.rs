@@ -12,6 +12,9 @@
 //!   answered with success by the duplicate window without being stored ("swallowed").
 //! * Order: a confirmed batch of a lane is stored after a later one only if the server refused or dropped a copy of
 //!   it. Those that are, are at most as many as the client counted, and none in strict order.
+//! * Strict order has no holes: no batch of a strict lane is in a log when one before it ended otherwise than stored,
+//!   unless the application resumed the lane between; and as long as that is so, one request of the lane at most
+//!   can still be stored.
 //! * Memory: a batch's memory is not given back while a write of it is in flight, and bytes arrive as submitted.
 //! * Lost coverage: after a login from which the client can tell that the server forgot it, nothing that may have been
 //!   admitted before is sent again, unless its policy says so.
@@ -66,6 +69,8 @@ struct BatchRecord {
     lane: usize,
     /// Its place among the batches of its lane.
     order: u32,
+    /// How often its lane had been resumed when it was submitted.
+    resumptions: u32,
     records: u32,
     /// On the client's clock; `None` for never.
     deadline_us: Option<u64>,
@@ -191,6 +196,7 @@ impl Oracle {
         let batch = self.batches.len() as u32;
         let record = &mut self.clients[client];
         let (order, unsettled) = (record.lanes[lane].submitted, record.forgotten);
+        let resumptions = record.lanes[lane].resumptions;
         record.lanes[lane].submitted += 1;
         record.open.insert(batch);
         record.account.accepted += u64::from(records);
@@ -202,6 +208,7 @@ impl Oracle {
             client,
             lane,
             order,
+            resumptions,
             records,
             deadline_us,
             request: None,
@@ -242,13 +249,17 @@ impl Oracle {
             client.lanes[record.lane].open.remove(&request);
         }
         settle(&mut client.account, record.records, receipt);
+        let is_behind = client.lanes[record.lane].is_behind(&record);
+        if client.strict && !receipt.is_stored() {
+            client.lanes[record.lane].lose(record.order);
+        }
         if writing {
             self.blame(Kind::FreedWhileWriting, || {
                 format!("batch {batch} is free, and a write of it is in flight")
             });
         }
         self.judge_truth(batch, &record, receipt);
-        self.judge_reason(now_us, batch, &record, receipt);
+        self.judge_reason(now_us, batch, &record, receipt, is_behind);
     }
 
     fn judge_truth(&mut self, batch: u32, record: &BatchRecord, receipt: Receipt) {
@@ -278,7 +289,7 @@ impl Oracle {
         }
         let client = &self.clients[record.client];
         let ended = client.failed || client.exhausted;
-        if record.probe && !is_stored(&receipt) && !ended {
+        if record.probe && !receipt.is_stored() && !ended {
             self.blame(Kind::NotLive, || {
                 format!("batch {batch} was sent after faults stopped, and ended as {receipt:?}")
             });
@@ -300,7 +311,14 @@ impl Oracle {
         }
     }
 
-    fn judge_reason(&mut self, now_us: u64, batch: u32, record: &BatchRecord, receipt: Receipt) {
+    fn judge_reason(
+        &mut self,
+        now_us: u64,
+        batch: u32,
+        record: &BatchRecord,
+        receipt: Receipt,
+        is_behind: bool,
+    ) {
         let client = &self.clients[record.client];
         let overdue = record
             .deadline_us
@@ -318,6 +336,9 @@ impl Oracle {
             Receipt::NotSent {
                 reason: NotSent::Purged,
             } => client.purged,
+            Receipt::NotSent {
+                reason: NotSent::BehindUnstored,
+            } => is_behind,
             Receipt::NotSent {
                 reason: NotSent::Failed(_),
             } => client.failed,
@@ -384,6 +405,11 @@ impl Oracle {
     /// A client was purged.
     pub(crate) fn purged(&mut self, client: usize) {
         self.clients[client].purged = true;
+    }
+
+    /// The application of a client accepts what its lane has lost so far.
+    pub(crate) fn resumed(&mut self, client: usize, lane: usize) {
+        self.clients[client].lanes[lane].resume();
     }
 
     /// The server may have forgotten what it knew about all clients, or about one, and the client can notice.
@@ -593,6 +619,7 @@ impl Oracle {
         }
         self.audit_logs(logs);
         self.judge_order(overtaken);
+        self.judge_holes();
         self.judge_calls();
     }
 
@@ -618,14 +645,6 @@ impl Oracle {
             }
         }
     }
-}
-
-/// Whether a receipt says that the batch is in the log.
-const fn is_stored(receipt: &Receipt) -> bool {
-    matches!(
-        receipt,
-        Receipt::Stored { .. } | Receipt::StoredOffsetUnknown
-    )
 }
 
 /// Moves the records of a batch to where its receipt puts them.

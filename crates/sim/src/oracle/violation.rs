@@ -27,6 +27,8 @@ pub enum Kind {
     Malformed,
     /// More was overtaken than the client counted.
     OrderBroken,
+    /// Something behind a batch that is not stored was sent or stored, in strict order.
+    StrictBroken,
     /// An answer without the event that it needs.
     NoReason,
     /// An answer after its time.

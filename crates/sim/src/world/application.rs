@@ -13,6 +13,9 @@ const RECORDS_MAX: u64 = 4;
 /// What an application waits at least when it has no memory left, in microseconds.
 const BLOCKED_US: u64 = 2_000;
 
+/// Chances in a million that an application resumes a halted lane in one step.
+const RESUME_PPM: u32 = 100_000;
+
 /// Metadata operations that applications call. To the model broker they are all alike.
 const METADATA: [Operation; 4] = [
     Operation::CreateStream,
@@ -35,6 +38,8 @@ impl World {
         if driver.work_done {
             return self.close_early(client);
         }
+        self.resume_some(client);
+        let driver = &mut self.drivers[client];
         let (calls_ppm, purge_ppm) = (driver.draws.calls_ppm, driver.draws.purge_ppm);
         if driver.rng.chance(calls_ppm) {
             let deadline = self.draw_deadline(client);
@@ -53,6 +58,28 @@ impl World {
             pause_us += BLOCKED_US;
         }
         self.queue.push_after(pause_us, Event::Work { client });
+    }
+
+    /// Sooner or later an application goes on behind what it lost in strict order.
+    fn resume_some(&mut self, client: usize) {
+        for lane in 0..self.drivers[client].draws.lanes.len() {
+            let driver = &mut self.drivers[client];
+            let is_halted = driver.client.is_lane_halted(LaneKey(lane as u32));
+            if is_halted && driver.rng.chance(RESUME_PPM) {
+                self.resume(client, lane);
+            }
+        }
+    }
+
+    fn resume(&mut self, client: usize, lane: usize) {
+        self.trace.note(self.queue.now_us(), || {
+            format!("client {client}: resume lane {lane}")
+        });
+        self.oracle.resumed(client, lane);
+        self.drivers[client]
+            .client
+            .resume_lane(LaneKey(lane as u32))
+            .expect("lanes stay open");
     }
 
     fn draw_deadline(&mut self, client: usize) -> Micros {
@@ -186,6 +213,7 @@ impl World {
             }
             self.call(client, Micros::MAX, false);
             for lane in 0..self.drivers[client].draws.lanes.len() {
+                self.resume(client, lane);
                 self.submit(client, lane, 1, Micros::MAX, last);
             }
             self.drain(client);
