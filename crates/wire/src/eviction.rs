@@ -1,6 +1,5 @@
 //! Why a server ended a session. Every reason is final for the session; what may be done next differs.
 
-use crate::header::HeaderError;
 use std::fmt;
 
 /// The reason of an eviction.
@@ -70,9 +69,9 @@ impl EvictionReason {
     ///
     /// # Errors
     ///
-    /// [`HeaderError::ReasonUnknown`] for 0 and bytes above 15, [`HeaderError::VersionWindow`] when reason 14 has no
-    /// window with `1 <= min <= max`, or another reason has one.
-    pub const fn from_wire(reason: u8, max: u32, min: u32) -> Result<Self, HeaderError> {
+    /// [`ReasonError::Unknown`] for 0 and bytes above 15, [`ReasonError::VersionWindow`] when reason
+    /// 14 has no window with `1 <= min <= max`, or another reason has one.
+    pub const fn from_wire(reason: u8, max: u32, min: u32) -> Result<Self, ReasonError> {
         let window_is_right = match reason {
             14 => min >= 1 && min <= max,
             _ => min == 0 && max == 0,
@@ -93,14 +92,33 @@ impl EvictionReason {
             13 => Self::StaleClient,
             14 => Self::IncompatibleProtocol { max, min },
             15 => Self::MalformedLogin,
-            found => return Err(HeaderError::ReasonUnknown { found }),
+            found => return Err(ReasonError::Unknown { found }),
         };
         if window_is_right {
             Ok(value)
         } else {
-            Err(HeaderError::VersionWindow { reason, max, min })
+            Err(ReasonError::VersionWindow { reason, max, min })
         }
     }
+}
+
+/// Why a reason byte and the version window beside it are no reason: the peer's fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasonError {
+    /// The byte is 0 or not assigned.
+    Unknown {
+        /// The byte.
+        found: u8,
+    },
+    /// The window is missing, upside down, or beside a reason that has none.
+    VersionWindow {
+        /// The reason byte.
+        reason: u8,
+        /// Upper end of the window, packed.
+        max: u32,
+        /// Lower end, packed.
+        min: u32,
+    },
 }
 
 impl fmt::Display for EvictionReason {
@@ -150,7 +168,7 @@ mod tests {
                 Ok(reason) => assert_eq!(reason.as_u8(), byte),
                 Err(error) => {
                     assert!(byte == 0 || byte > 15, "reason {byte}");
-                    assert_eq!(error, HeaderError::ReasonUnknown { found: byte });
+                    assert_eq!(error, ReasonError::Unknown { found: byte });
                 }
             }
         }
@@ -168,7 +186,7 @@ mod tests {
         ] {
             assert_eq!(
                 EvictionReason::from_wire(reason, max, min),
-                Err(HeaderError::VersionWindow { reason, max, min })
+                Err(ReasonError::VersionWindow { reason, max, min })
             );
         }
         let reason = EvictionReason::from_wire(14, 11 << 10 | 2, 11 << 10).expect("a window");

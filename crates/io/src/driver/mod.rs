@@ -52,7 +52,9 @@
 
 mod error;
 mod event;
+mod features;
 mod options;
+mod paths;
 mod stats;
 pub(crate) mod wake;
 
@@ -67,7 +69,9 @@ use crate::memory::{Arena, SlotToken};
 
 pub use error::{DriverError, DriverErrorKind};
 pub use event::{ConnIndex, Errno, Event, LostCause};
+pub use features::Features;
 pub use options::SocketOptions;
+pub use paths::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS, WritePath};
 pub use stats::{DriverInfo, DriverStats};
 #[cfg(ringmain_loom)]
 pub use wake::model;

@@ -2,8 +2,8 @@
 //!
 //! A driver leaves at 0 what it does not have.
 
+use super::{CarriedBy, Features, TRAFFIC_KINDS, WRITE_PATHS};
 use crate::memory::PageKind;
-use crate::transport::{CarriedBy, Features, TRAFFIC_KINDS, WRITE_PATHS};
 
 /// Everything a driver counts since it started. `Copy`, so that a snapshot is one assignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct DriverStats {
 pub struct DriverInfo {
     /// The features in use: switched on and offered by the kernel.
     pub features: Features,
-    /// The path each kind of write takes, index [`Traffic`](crate::transport::Traffic); `None` while it is being measured.
+    /// The path each kind of write takes, index [`Traffic`](super::Traffic); `None` while it is being measured.
     pub paths: [Option<CarriedBy>; TRAFFIC_KINDS],
     /// Processor time of each path in nanoseconds for each MiB, as measured; `None` where it was not.
     pub path_costs: [[Option<f64>; WRITE_PATHS]; TRAFFIC_KINDS],

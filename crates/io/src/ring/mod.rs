@@ -9,7 +9,6 @@
 mod diagnose;
 mod enter;
 mod error;
-mod features;
 mod recv_ring;
 mod setup;
 mod user_data;
@@ -21,9 +20,9 @@ use io_uring::{EnterFlags, IoUring, Submitter, cqueue, squeue};
 
 use enter::{EnterRefusal, Pace, Refusals};
 
+pub use crate::driver::Features;
 pub(crate) use diagnose::memlock_bytes;
 pub use error::{RingError, SetupError};
-pub use features::Features;
 pub(crate) use recv_ring::{RECV_GROUP, RecvRing};
 pub(crate) use user_data::{Op, UserData};
 

@@ -18,8 +18,8 @@ use io_uring::types::Fd;
 use socket2::{SockAddr, Socket};
 
 use super::LostCause;
-use super::config::CarriedBy;
 use super::outgoing::Writes;
+use crate::driver::CarriedBy;
 use crate::ring::{Op, UserData};
 
 /// Where a connection is in its life.

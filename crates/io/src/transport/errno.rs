@@ -1,8 +1,8 @@
 //! The reaction to every errno of connect, receive and send. Pure tables, so that answers this host never gives are
 //! tested like those it does.
 
-use super::config::CarriedBy;
 use super::{Errno, LostCause};
+use crate::driver::CarriedBy;
 
 /// What a negative answer to a connect means for the connection: it is never made.
 pub(super) fn on_connect(errno: i32) -> LostCause {

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use super::config::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS};
 use super::trial::{Spent, Trial};
+use crate::driver::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS};
 
 /// Measures one round of the driver's loop.
 #[derive(Debug)]

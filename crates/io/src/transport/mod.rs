@@ -40,15 +40,12 @@ use meter::Meter;
 use read::Received;
 use trial::Trial;
 
+pub use crate::driver::{CarriedBy, Features, TRAFFIC_KINDS, Traffic, WRITE_PATHS, WritePath};
 pub use crate::driver::{
     ConnIndex, DriverError, Errno, Event, LostCause, SocketOptions, WakeHandle,
 };
 pub use crate::driver::{DriverInfo as TransportInfo, DriverStats as TransportStats};
-pub use crate::ring::Features;
-pub use config::{
-    CONNECTIONS_MAX, CarriedBy, TRAFFIC_KINDS, Traffic, TransportConfig, WRITE_PATHS,
-    WRITE_PIECES_MAX, WRITES_MAX, WritePath,
-};
+pub use config::{CONNECTIONS_MAX, TransportConfig, WRITE_PIECES_MAX, WRITES_MAX};
 pub use write::Gather;
 
 /// Looks at the completion queue between two yields of a spinning shard: about a microsecond.

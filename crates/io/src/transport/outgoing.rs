@@ -9,8 +9,8 @@
 //! notifications, and there is more than one write only for their sake: the memory of a zero-copy write is free after
 //! the peer has acknowledged it, and the socket would idle for that long if the next write had to wait.
 
-use super::config::Traffic;
 use super::write_queue::WriteQueue;
+use crate::driver::Traffic;
 use crate::memory::Mapping;
 
 /// One write: its pieces and what is known of it.

@@ -1,11 +1,9 @@
 //! Making a transport: checks, sizes, and the choice of write paths.
 
-use super::config::{
-    CONNECTIONS_MAX, CarriedBy, TRAFFIC_KINDS, Traffic, TransportConfig, WRITE_PIECES_MAX,
-    WRITES_MAX, WritePath,
-};
+use super::config::{CONNECTIONS_MAX, TransportConfig, WRITE_PIECES_MAX, WRITES_MAX};
 use super::trial::Trial;
 use super::write::NOTIFICATIONS_MAX;
+use crate::driver::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS, WritePath};
 use crate::memory::Arena;
 use crate::ring::{Features, Ring, SetupError};
 
@@ -101,7 +99,7 @@ pub(super) fn choose_paths(
     let fixed = features.vectored_fixed && registered_bytes > 0;
     match wanted {
         WritePath::Auto => Ok(Traffic::ALL.map(|traffic| {
-            let mut is_candidate = [false; super::config::WRITE_PATHS];
+            let mut is_candidate = [false; WRITE_PATHS];
             is_candidate[CarriedBy::WritevFixed as usize] = fixed && traffic.is_registered();
             is_candidate[CarriedBy::SendZc as usize] = features.send_zc && traffic.is_large();
             Trial::new(is_candidate)

@@ -9,7 +9,7 @@
 //! copy differs by more than any table could hold. Pure: it is told what was sent and what that cost.
 
 use super::CarriedBy;
-use super::config::WRITE_PATHS;
+use crate::driver::WRITE_PATHS;
 
 /// Measured writes in a row on one path. Long enough that work the kernel puts off (notifications, sends that
 /// waited for room) falls mostly into the turn that caused it.

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use io_uring::{opcode, squeue};
 
-use super::config::{CarriedBy, Traffic};
 use super::conn::{OpState, Phase};
 use super::errno::{self, OnWrite};
 use super::registration::ARENA_BUFFER;
 use super::write_queue::WriteQueue;
 use super::{ConnIndex, Errno, Event, LostCause, Step, Transport, socket};
 use crate::driver;
+use crate::driver::{CarriedBy, Traffic};
 use crate::memory::SlotToken;
 use crate::ring::{Completion, Op};
 

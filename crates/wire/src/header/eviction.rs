@@ -11,7 +11,7 @@
 //! Reserved bytes are checked: a field that a later release adds here must not be passed over in silence.
 
 use super::{COMMAND_EVICTION, FramePrefix, HEADER_BYTES, HeaderError, check_zero};
-use crate::eviction::EvictionReason;
+use crate::eviction::{EvictionReason, ReasonError};
 use std::fmt;
 use std::mem::{offset_of, size_of};
 use zerocopy::little_endian::{U32, U128};
@@ -127,6 +127,12 @@ impl EvictionHeader {
             self.server_protocol_version.get(),
             self.server_protocol_version_min.get(),
         )
+        .map_err(|error| match error {
+            ReasonError::Unknown { found } => HeaderError::ReasonUnknown { found },
+            ReasonError::VersionWindow { reason, max, min } => {
+                HeaderError::VersionWindow { reason, max, min }
+            }
+        })
     }
 
     /// The 256 bytes to send.

@@ -1,4 +1,4 @@
-//! The kernel features the ring and the transport use, each with the release that brought it.
+//! The kernel features a driver may use, each with the release that brought it.
 
 /// Kernel features that may be used. All are on by default; one that the kernel lacks is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
