@@ -11,9 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+#[cfg(feature = "simulation")]
+pub use builder::Simulation;
 pub use builder::{EngineBuilder, IntoServerUrl};
 use registry::Registry;
 
+use crate::clock::Clock;
 use crate::deadline::{self, Deadline};
 use crate::error::SendError;
 use crate::gate::{Gate, Units};
@@ -60,6 +63,7 @@ pub(crate) struct EngineInner {
     pub(crate) shards: Vec<ShardHandle>,
     pub(crate) credit: Arc<Gate<Units>>,
     pub(crate) callbacks: Arc<Callbacks>,
+    pub(crate) clock: Clock,
     pub(crate) slot_bytes: u32,
     pub(crate) partitions_max: u32,
     registry: Mutex<Registry>,
@@ -186,21 +190,7 @@ impl EngineInner {
         if let Some(report) = *report {
             return report;
         }
-        self.is_closed.store(true, Ordering::Release);
-        self.registry().close_all();
-        // Whoever waits for memory is told; whoever appends just now is waited for by taking each lane's lock.
-        self.credit.close();
-        for shard in &self.shards {
-            shard.shared.slots().close();
-        }
-        let topics = self.registry().topics();
-        for lane in topics.iter().flat_map(|topic| topic.lanes()) {
-            lane.seal_for_flush(&mut Vec::new());
-        }
-        for ShardHandle { shared, .. } in &self.shards {
-            let deadline = shared.now().after(deadline::micros(within));
-            shared.command(Command::Close { deadline });
-        }
+        self.begin_close(within);
         let mut ended = true;
         for ShardHandle { shared, .. } in &self.shards {
             ended &= shared.end.wait(deadline.left().saturating_add(CLOSE_GRACE));
@@ -234,6 +224,25 @@ impl EngineInner {
         };
         *report = Some(made);
         made
+    }
+
+    /// Refuses every later record and call, and tells the shards to end.
+    pub(crate) fn begin_close(&self, within: Duration) {
+        self.is_closed.store(true, Ordering::Release);
+        self.registry().close_all();
+        // Whoever waits for memory is told; whoever appends just now is waited for by taking each lane's lock.
+        self.credit.close();
+        for shard in &self.shards {
+            shard.shared.slots().close();
+        }
+        let topics = self.registry().topics();
+        for lane in topics.iter().flat_map(|topic| topic.lanes()) {
+            lane.seal_for_flush(&mut Vec::new());
+        }
+        for ShardHandle { shared, .. } in &self.shards {
+            let deadline = shared.now().after(deadline::micros(within));
+            shared.command(Command::Close { deadline });
+        }
     }
 }
 

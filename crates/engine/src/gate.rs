@@ -127,6 +127,15 @@ impl<S: Stock> Gate<S> {
         }
     }
 
+    /// What the first who still waits wants.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn first_want(&self) -> Option<S::Want> {
+        let queue = self.queue();
+        let mut waiting = queue.waiters.iter();
+        let first = waiting.find(|waiter| matches!(*waiter.state(), State::Waiting(_)))?;
+        Some(first.want)
+    }
+
     #[cfg(all(test, not(ringmain_loom)))]
     fn has_waiters(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0

@@ -30,13 +30,14 @@ use ringmain_proto::{LaneConfig, LaneKey, Micros};
 use ringmain_wire::{MessageIdGenerator, Partitioning, SendTarget};
 
 use crate::error::SendError;
+use crate::hooks::{self, Mutation, Point};
 use crate::ledger::Ledger;
 use crate::receipt::{BatchCell, Callbacks, CellPool, Receipt};
 use crate::shard::ShardShared;
 use crate::topic::TopicName;
 
 use open::OpenBatch;
-pub(crate) use open::{Held, Incoming, Payload, wall_clock_us};
+pub(crate) use open::{Held, Incoming, Payload};
 
 /// The shard did not find the lane busy since it last had it.
 const WANTED_NOT: u8 = 0;
@@ -242,6 +243,10 @@ impl Lane {
 
     /// Whether the shard has to be woken for what was just queued.
     fn wants_wake(&self) -> bool {
+        hooks::pass(Point::Queued);
+        if hooks::commits(Mutation::WakeForgotten) {
+            return false;
+        }
         // Pairs with the fence of the shard after `set_window_full(false)`: see the module.
         fence(Ordering::SeqCst);
         !self.is_window_full.load(Ordering::Relaxed)

@@ -19,10 +19,12 @@
 
 mod batch;
 mod call;
+mod clock;
 mod deadline;
 mod engine;
 mod error;
 mod gate;
+mod hooks;
 mod lane;
 mod ledger;
 pub mod limits;
@@ -34,6 +36,9 @@ mod record;
 pub mod server_url;
 mod sessions;
 mod shard;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod stats;
 mod sync;
 mod topic;

@@ -300,6 +300,21 @@ impl Producer {
     }
 }
 
+#[cfg(feature = "simulation")]
+impl Producer {
+    pub(crate) fn topic(&self) -> &Topic {
+        &self.inner.topic
+    }
+
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.inner.ledger
+    }
+
+    pub(crate) fn engine(&self) -> &EngineInner {
+        &self.inner.engine
+    }
+}
+
 impl std::fmt::Debug for Producer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Producer")

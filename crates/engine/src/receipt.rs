@@ -44,6 +44,12 @@ impl Receipt {
         }
     }
 
+    /// The record's place in its batch, from 0.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn place(&self) -> u32 {
+        self.index
+    }
+
     /// The outcome, if it is known by now.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {

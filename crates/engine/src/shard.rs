@@ -24,16 +24,19 @@ mod run;
 mod start;
 #[cfg(all(test, not(ringmain_loom)))]
 mod tests;
+#[cfg(feature = "simulation")]
+mod turned;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use crossbeam_queue::ArrayQueue;
 use ringmain_proto::Micros;
 
 use crate::batch::SealedBatch;
+use crate::clock::Clock;
 use crate::gate::{Gate, Stock, Units};
 use crate::lane::Lane;
 use crate::ledger::Ledger;
@@ -45,7 +48,11 @@ use ringmain_io::driver::WakeHandle;
 use ringmain_io::memory::{Arena, SlotToken};
 
 pub(crate) use calls::CallCell;
+#[cfg(feature = "simulation")]
+pub(crate) use start::start_turned;
 pub(crate) use start::{ShardConfig, ShardStart, ShardThread, start};
+#[cfg(feature = "simulation")]
+pub(crate) use turned::Turned;
 
 /// The free slots of a shard, as a stock.
 pub(crate) struct Slots(Arc<Arena>);
@@ -134,7 +141,7 @@ impl Signal {
 
 /// What other threads see of a shard.
 pub(crate) struct ShardShared {
-    epoch: Instant,
+    clock: Clock,
     wake: WakeHandle,
     slots: Arc<Gate<Slots>>,
     credit: Arc<Gate<Units>>,
@@ -158,7 +165,7 @@ pub(crate) struct ShardShared {
 
 impl ShardShared {
     pub(crate) fn new(
-        epoch: Instant,
+        clock: Clock,
         wake: WakeHandle,
         arena: &Arc<Arena>,
         credit: Arc<Gate<Units>>,
@@ -167,7 +174,7 @@ impl ShardShared {
     ) -> Self {
         let slots = arena.slots().blocks() as usize;
         Self {
-            epoch,
+            clock,
             wake,
             slots: Arc::new(Gate::new(Slots::new(Arc::clone(arena)))),
             credit,
@@ -186,11 +193,17 @@ impl ShardShared {
 
     /// Microseconds since the engine started.
     pub(crate) fn now(&self) -> Micros {
-        Micros(u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX))
+        self.clock.now()
     }
 
     pub(crate) fn slots(&self) -> &Arc<Gate<Slots>> {
         &self.slots
+    }
+
+    /// Slots, free or not.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn slots_count(&self) -> u32 {
+        self.slots.stock().0.slots().blocks()
     }
 
     pub(crate) fn credit(&self) -> &Arc<Gate<Units>> {

@@ -1,9 +1,12 @@
 //! Configuration of an engine, checked when it is built, and the start of its shards.
 
+#[cfg(feature = "simulation")]
+mod simulate;
+
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use ringmain_proto::{Config, OnLostCoverage};
@@ -12,6 +15,7 @@ use ringmain_wire::payload::login::{ClientVersion, LoginRegister, LoginRegisterW
 use ringmain_wire::{Name, ProtocolVersion, Secret, Text, WireError};
 
 use super::registry::Registry;
+use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::engine::{Engine, EngineInner, ShardHandle};
 use crate::error::{BuildError, CallError, in_range};
@@ -22,6 +26,9 @@ use crate::server_url::{Credentials, ReconnectionRetries, ServerUrl, ServerUrlEr
 use crate::shard::{self, ShardConfig, ShardStart, ShardThread};
 use ringmain_io::driver::SocketOptions;
 use ringmain_io::transport::{Features, TransportConfig, WritePath};
+
+#[cfg(feature = "simulation")]
+pub use simulate::Simulation;
 
 /// Configures and starts an [`Engine`].
 #[derive(Debug)]
@@ -210,36 +217,50 @@ impl EngineBuilder {
         })?;
         let mut registry = Registry::new(&plan.conns_of_shards, plan.lanes_per_conn, entropy()?);
         let start = ShardStart {
-            epoch: Instant::now(),
+            clock: Clock::system(),
             credit: Arc::new(Gate::new(Units::new(plan.by_reference_bytes))),
         };
         let mut started = Vec::new();
         for (index, conns) in plan.conns_of_shards.iter().enumerate() {
-            let config = ShardConfig {
-                index: u16::try_from(index).expect("few shards"),
-                core: plan.cores.get(index).copied(),
-                slots: plan.slots,
-                slot_bytes: self.slot_bytes,
-                huge_pages: self.huge_pages,
-                clients: (0..*conns)
-                    .map(|conn| self.client(&server, &mut registry, index == 0 && conn == 0, &plan))
-                    .collect(),
-                lanes_max: u32::from(*conns) * plan.lanes_per_conn,
-                addresses: Arc::clone(&addresses),
-                login_body: login_body.clone(),
-                socket_options: self.socket_options,
-                transport: TransportConfig {
-                    connections_max: *conns,
-                    write_pieces_max: limits::WRITE_PIECES_MAX,
-                    write_path: self.write_path,
-                    features: self.features,
-                    busy_poll_us: self.busy_poll_us,
-                    ..TransportConfig::default()
-                },
-            };
+            let clients = (0..*conns)
+                .map(|conn| self.client(&server, &mut registry, index == 0 && conn == 0, &plan))
+                .collect();
+            let login = (Arc::clone(&addresses), login_body.clone());
+            let config = self.shard_config(index, &plan, clients, login);
             started.push(shard::start(config, &start));
         }
         self.assemble(&server, registry, start, started, addresses.len())
+    }
+
+    /// What shard `index` needs to know.
+    fn shard_config(
+        &self,
+        index: usize,
+        plan: &Plan,
+        clients: Vec<Config>,
+        (addresses, login_body): (Arc<[SocketAddr]>, Bytes),
+    ) -> ShardConfig {
+        let conns = plan.conns_of_shards[index];
+        ShardConfig {
+            index: u16::try_from(index).expect("few shards"),
+            core: plan.cores.get(index).copied(),
+            slots: plan.slots,
+            slot_bytes: self.slot_bytes,
+            huge_pages: self.huge_pages,
+            clients,
+            lanes_max: u32::from(conns) * plan.lanes_per_conn,
+            addresses,
+            login_body,
+            socket_options: self.socket_options,
+            transport: TransportConfig {
+                connections_max: conns,
+                write_pieces_max: limits::WRITE_PIECES_MAX,
+                write_path: self.write_path,
+                features: self.features,
+                busy_poll_us: self.busy_poll_us,
+                ..TransportConfig::default()
+            },
+        }
     }
 
     /// Joins the shards to an engine and waits for the logins. When one of them could not be started the others are
@@ -270,6 +291,7 @@ impl EngineBuilder {
             shards,
             credit: start.credit,
             callbacks: Arc::new(Callbacks::new()),
+            clock: start.clock,
             slot_bytes: self.slot_bytes,
             partitions_max: self.partitions_max,
             registry: Mutex::new(registry),

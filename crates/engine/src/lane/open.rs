@@ -4,7 +4,6 @@
 //! reference with only their headers in the slot.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use ringmain_proto::Micros;
@@ -13,6 +12,7 @@ use ringmain_wire::{BatchWriter, MessageIdGenerator, RecordParts, UserHeaders};
 
 use super::Lane;
 use crate::batch::{Body, Clipped, SealedBatch};
+use crate::clock::Clock;
 use crate::error::SendError;
 use crate::gate::{Gate, Units};
 use crate::ledger::Ledger;
@@ -29,6 +29,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) timestamp_us: Option<u64>,
     /// Travels by reference. Its payload is `Owned` then.
     pub(crate) by_reference: bool,
+    /// Stamps the record if it has no time of its own.
+    pub(crate) clock: &'a Clock,
 }
 
 /// Where a payload is.
@@ -249,7 +251,7 @@ impl Form {
             // The clock may step back; records stamped here never precede the batch.
             timestamp_us: record
                 .timestamp_us
-                .unwrap_or_else(|| wall_clock_us().max(self.origin_us)),
+                .unwrap_or_else(|| record.clock.calendar_us().max(self.origin_us)),
             payload: record.payload.as_slice(),
             user_headers: record.user_headers,
         };
@@ -328,14 +330,4 @@ impl Form {
             FormKind::Gathered { batch, .. } => batch.into_buf(),
         }
     }
-}
-
-/// Microseconds since the Unix epoch; 0 when the clock is set before it.
-pub(crate) fn wall_clock_us() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            // Not `as_micros`: a division of 128 bits for each record.
-            since.as_secs() * 1_000_000 + u64::from(since.subsec_micros())
-        })
 }

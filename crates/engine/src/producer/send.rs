@@ -14,7 +14,7 @@ use ringmain_wire::UserHeaders;
 use super::ProducerInner;
 use crate::error::SendError;
 use crate::gate::{Take, Units};
-use crate::lane::{Appended, Held, Incoming, Lane, Payload, wall_clock_us};
+use crate::lane::{Appended, Held, Incoming, Lane, Payload};
 use crate::limits;
 use crate::receipt::{Receipt, Receipts};
 use crate::record::Record;
@@ -108,7 +108,7 @@ impl ProducerInner {
     }
 
     fn incoming<'a>(
-        &self,
+        &'a self,
         payload: Payload<'a>,
         user_headers: Option<&'a [u8]>,
         id: Option<u128>,
@@ -131,6 +131,7 @@ impl ProducerInner {
             user_headers,
             id,
             timestamp_us,
+            clock: &self.engine.clock,
         })
     }
 
@@ -164,7 +165,7 @@ impl ProducerInner {
         receipts: &mut Receipts,
     ) -> Result<(), (usize, SendError)> {
         let route = |record: &Record| self.lane_for(&record.payload, record.key.as_deref());
-        let mut now_us = wall_clock_us();
+        let mut now_us = self.engine.clock.calendar_us();
         let mut at = 0;
         // A partitioning that moves on with each record is asked once for each.
         let mut routed = None;
@@ -206,7 +207,7 @@ impl ProducerInner {
                 receipts.push(receipt);
                 at += 1;
                 // It may have waited, and a batch that it opened begins later than the time known here.
-                now_us = wall_clock_us();
+                now_us = self.engine.clock.calendar_us();
             }
         }
         Ok(())
@@ -214,7 +215,7 @@ impl ProducerInner {
 
     /// A record of its owner; `now_us` is its time unless it has one.
     fn incoming_of<'a>(
-        &self,
+        &'a self,
         record: &'a mut Record,
         now_us: Option<u64>,
     ) -> Result<Incoming<'a>, SendError> {

@@ -11,6 +11,7 @@ use std::time::Instant;
 use ringmain_wire::ErrorCode;
 
 use super::callbacks::{Callback, Callbacks};
+use crate::hooks::{self, Mutation};
 use crate::outcome::{NotSentReason, Outcome};
 use crate::sync::{self, Mutex, MutexGuard, OnceLock, Thread, park, park_timeout};
 
@@ -88,6 +89,9 @@ impl BatchCell {
         let first = self.outcome.set(outcome).is_ok();
         assert!(first, "a batch was resolved twice");
         scratch.append(&mut self.waiters());
+        if hooks::commits(Mutation::WaiterForgotten) {
+            scratch.pop();
+        }
         for waiter in scratch.drain(..) {
             match waiter {
                 Waiter::Task(waker) => waker.wake(),

@@ -16,6 +16,7 @@ use super::connection::Connection;
 use super::lanes::{LaneEntry, is_wanted};
 use super::{Command, PurgeRequest, ShardShared};
 use crate::batch::SealedBatch;
+use crate::hooks::{self, Mutation, Point};
 use crate::outcome::NotSentReason;
 use crate::receipt::{BatchOutcome, Waiter};
 use crate::stats::LatencySamples;
@@ -107,6 +108,7 @@ impl Core {
         loop {
             self.reopen_lanes();
             self.submit_sealed();
+            hooks::pass(Point::TookQueues);
             self.feed_lanes(now);
             self.submit_sealed();
             for conn in 0..self.conns.len() {
@@ -279,6 +281,9 @@ impl Core {
                 .purge_lane(now, place.key, is_meant);
         }
         self.resolve_outcomes(now);
+        if hooks::commits(Mutation::SlotEarly) {
+            self.free_at_once(request);
+        }
         // What is left is in a write that the kernel has not finished: only closing the connection frees it.
         for in_flight in self.batches.iter().flatten() {
             if Arc::ptr_eq(&in_flight.batch.ledger, &request.ledger) {
@@ -293,6 +298,20 @@ impl Core {
         }
         self.purge = None;
         request.done.set();
+    }
+}
+
+/// A fault on purpose.
+impl Core {
+    #[cold]
+    fn free_at_once(&mut self, request: &PurgeRequest) {
+        for index in 0..self.batches.len() {
+            let is_meant = |held: &InFlight| Arc::ptr_eq(&held.batch.ledger, &request.ledger);
+            if let Some(held) = self.batches[index].take_if(|held| is_meant(held)) {
+                let unknown = BatchOutcome::Unknown { request: 1 };
+                self.finish_batch(held.batch, unknown);
+            }
+        }
     }
 }
 

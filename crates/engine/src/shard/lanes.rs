@@ -15,6 +15,7 @@ use std::sync::atomic::{Ordering, fence};
 use ringmain_proto::{Client, LaneKey, Micros};
 
 use super::core::Core;
+use crate::hooks::{self, Mutation, Point};
 use crate::lane::{Lane, SealRule, Sealing};
 
 /// How soon a lane is tried again whose lock somebody else held. An append takes far less, unless its thread was
@@ -84,6 +85,10 @@ impl Core {
     /// Takes that back where there is room now, and looks at what was queued meanwhile. Room is made on this thread only:
     /// by answers and sessions before this runs, or by a transmission after it, whose completion brings the next turn.
     pub(super) fn reopen_lanes(&mut self) {
+        if hooks::commits(Mutation::FlagClearedLate) {
+            self.take_announced();
+            hooks::pass(Point::Reopened);
+        }
         let mut any = false;
         let mut at = 0;
         while let Some(index) = self.lanes_full.get(at) {
@@ -96,13 +101,16 @@ impl Core {
                 entry.is_full = false;
                 entry.lane.set_window_full(false);
                 let index = self.lanes_full.swap_remove(at);
-                self.look_at_lane(index);
+                if !hooks::commits(Mutation::LaneLeftOut) {
+                    self.look_at_lane(index);
+                }
                 any = true;
             } else {
                 at += 1;
             }
         }
-        if any {
+        if any && !hooks::commits(Mutation::FlagClearedLate) {
+            hooks::pass(Point::Reopened);
             // Pairs with the fence of an appender between its push and its look at the flag.
             fence(Ordering::SeqCst);
             self.take_announced();
@@ -125,7 +133,8 @@ impl Core {
         if self.lanes_pending == 0 {
             return;
         }
-        for index in 0..self.lanes.len() {
+        let left_out = usize::from(hooks::commits(Mutation::LaneLeftOutAtLogin));
+        for index in left_out..self.lanes.len() {
             if let Some(entry) = &self.lanes[index]
                 && entry.is_pending
                 && entry.lane.place.conn as usize == conn
@@ -161,6 +170,7 @@ impl Core {
                     },
                 );
             } else {
+                hooks::pass(Point::FoundFull);
                 self.mark_full(index);
                 self.watch_deadlines(now);
             }
@@ -174,6 +184,7 @@ impl Core {
             .expect("only known lanes are sealed");
         match entry.lane.try_seal(now, rule) {
             Sealing::Sealed | Sealing::Empty => self.set_pending(index, false),
+            Sealing::Busy if hooks::commits(Mutation::BusyForgotten) => {}
             Sealing::Busy => self.lanes_busy.push(index),
             Sealing::NotDue(at) => {
                 if rule != SealRule::Lingered
@@ -181,6 +192,13 @@ impl Core {
                 {
                     return;
                 }
+                if hooks::commits(Mutation::LingerForgotten) {
+                    return;
+                }
+                let at = match hooks::commits(Mutation::LingerDoubled) {
+                    true => at.after(at.since(now)),
+                    false => at,
+                };
                 if entry.lingers_until.replace(at).is_some() {
                     self.lingering.retain(|Reverse((_, other))| *other != index);
                 }
@@ -218,7 +236,7 @@ impl Core {
     /// them at their deadline.
     fn sweep(&mut self, now: Micros) {
         self.sweep_at = Micros::MAX;
-        if self.lanes_pending == 0 {
+        if self.lanes_pending == 0 || hooks::commits(Mutation::SweepForgotten) {
             return;
         }
         let expiring = SealRule::Expiring(now.after(2 * SWEEP_US));

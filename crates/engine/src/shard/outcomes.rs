@@ -10,6 +10,7 @@ use ringmain_wire::{ErrorCode, SendMessagesRef};
 
 use super::core::{Core, InFlight, login_refused};
 use crate::batch::{Body, SealedBatch};
+use crate::hooks::{self, Mutation, Point};
 use crate::outcome::NotSentReason;
 use crate::receipt::BatchOutcome;
 use crate::record::Record;
@@ -86,6 +87,10 @@ impl Core {
     /// Serves who waits for memory that was given back since the last call.
     pub(super) fn serve_waiting(&mut self) {
         if std::mem::take(&mut self.is_memory_freed) {
+            hooks::pass(Point::FreedMemory);
+            if hooks::commits(Mutation::GateForgotten) {
+                return;
+            }
             self.shared.slots().serve_waiting();
             self.shared.credit().serve_waiting();
         }
@@ -127,7 +132,9 @@ impl Core {
             } => {
                 self.shared.slots().put_quietly(sealed.buf);
                 self.shared.keep_payload_list(payloads);
-                self.shared.credit().put_quietly(credit_bytes);
+                if !hooks::commits(Mutation::CreditKept) {
+                    self.shared.credit().put_quietly(credit_bytes);
+                }
             }
         }
         batch.cell.resolve(outcome, &mut self.waiters);

@@ -1,7 +1,7 @@
 //! The loop of a shard, and its end.
 //!
 //! ```text
-//!   wait (flush, sleep, completions) -> events -> advance -> statistics -> wait ...
+//!   wait (flush, sleep, completions) -> turn (events -> advance -> statistics) -> wait ...
 //! ```
 //!
 //! The end, orderly or not, leaves no record without an answer: what the protocol has not decided by then resolves as
@@ -27,7 +27,6 @@ const PUBLISH_US: u64 = 10_000;
 
 /// Runs until the engine closes the shard, or its ring or its code fails.
 pub(super) fn run(mut core: Core, mut driver: impl Driver) {
-    let shared = Arc::clone(&core.shared);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         turn_until_finished(&mut core, &mut driver)
     }));
@@ -41,7 +40,12 @@ pub(super) fn run(mut core: Core, mut driver: impl Driver) {
         ),
     }
     let is_orderly = matches!(outcome, Ok(Ok(())));
-    // Whatever is left is answered even if answering panics once more.
+    conclude(core, driver, is_orderly);
+}
+
+/// The end of a shard, orderly or not. Whatever is left is answered even if answering panics once more.
+pub(super) fn conclude(mut core: Core, driver: impl Driver, is_orderly: bool) {
+    let shared = Arc::clone(&core.shared);
     if catch_unwind(AssertUnwindSafe(|| end(&mut core))).is_err() {
         tracing::error!("the shard's thread panicked while ending");
     }
@@ -56,26 +60,37 @@ pub(super) fn run(mut core: Core, mut driver: impl Driver) {
 
 fn turn_until_finished(core: &mut Core, driver: &mut impl Driver) -> Result<(), DriverError> {
     let mut published_at = Micros::ZERO;
-    loop {
-        let now = core.shared.now();
-        core.advance(now, driver);
-        if core.has_finished() {
-            return Ok(());
-        }
-        let mut timeout_us = core.next_deadline(now).since(now);
-        if (core.is_idle() && timeout_us > PUBLISH_US) || now.since(published_at) > PUBLISH_US {
-            published_at = now;
-            publish(core, driver);
-        } else {
-            timeout_us = timeout_us.min(PUBLISH_US + 1);
-        }
-        driver.wait(Some(Duration::from_micros(timeout_us.min(WAIT_US_MAX))))?;
-        let now = core.shared.now();
-        core.shared.stats.turns.add(1);
-        while let Some(event) = driver.next_event() {
-            core.handle_event(now, event);
-        }
+    while let Some(timeout) = turn(core, driver, &mut published_at) {
+        driver.wait(Some(timeout))?;
     }
+    Ok(())
+}
+
+/// Everything between two waits: the events that the last one brought, then what there is to do.
+/// Says how long the next wait may take; `None` when the shard has finished.
+pub(super) fn turn(
+    core: &mut Core,
+    driver: &mut impl Driver,
+    published_at: &mut Micros,
+) -> Option<Duration> {
+    let now = core.shared.now();
+    core.shared.stats.turns.add(1);
+    while let Some(event) = driver.next_event() {
+        core.handle_event(now, event);
+    }
+    let now = core.shared.now();
+    core.advance(now, driver);
+    if core.has_finished() {
+        return None;
+    }
+    let mut timeout_us = core.next_deadline(now).since(now);
+    if (core.is_idle() && timeout_us > PUBLISH_US) || now.since(*published_at) > PUBLISH_US {
+        *published_at = now;
+        publish(core, driver);
+    } else {
+        timeout_us = timeout_us.min(PUBLISH_US + 1);
+    }
+    Some(Duration::from_micros(timeout_us.min(WAIT_US_MAX)))
 }
 
 /// The longest sleep: nothing depends on it, it only keeps the arithmetic of timeouts in range.

@@ -7,7 +7,6 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use bytes::Bytes;
 use ringmain_proto::{Client, Config};
@@ -16,6 +15,7 @@ use super::ShardShared;
 use super::connection::{Connection, ConnectionHeaders};
 use super::core::Core;
 use super::run::run;
+use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::gate::{Gate, Units};
 use crate::limits;
@@ -42,7 +42,7 @@ pub(crate) struct ShardConfig {
 
 /// What all shards of an engine share.
 pub(crate) struct ShardStart {
-    pub(crate) epoch: Instant,
+    pub(crate) clock: Clock,
     pub(crate) credit: Arc<Gate<Units>>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThrea
         DriverMemory::new(&config.arena()).map_err(|error| BuildError::Setup(error.to_string()))?;
     let arena = Arc::clone(memory.arena());
     let (sender, receiver) = mpsc::channel();
-    let (epoch, credit) = (with.epoch, Arc::clone(&with.credit));
+    let (clock, credit) = (with.clock.clone(), Arc::clone(&with.credit));
     let thread_arena = Arc::clone(&arena);
     let thread = std::thread::Builder::new()
         .name(format!("ringmain-shard-{}", config.index))
@@ -102,7 +102,7 @@ pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThrea
                 }
             };
             let shared = Arc::new(ShardShared::new(
-                epoch,
+                clock,
                 transport.wake_handle(),
                 &thread_arena,
                 credit,
@@ -128,6 +128,33 @@ pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThrea
         arena,
         thread,
     })
+}
+
+/// Makes a shard without a thread: the caller turns it.
+///
+/// # Errors
+/// [`BuildError::Setup`]: the kernel refused the memory.
+#[cfg(feature = "simulation")]
+pub(crate) fn start_turned<D: Driver>(
+    config: ShardConfig,
+    with: &ShardStart,
+    driver: &mut dyn FnMut(DriverMemory) -> D,
+) -> Result<(crate::simulation::TurnedShard<D>, Arc<Arena>), BuildError> {
+    let memory =
+        DriverMemory::new(&config.arena()).map_err(|error| BuildError::Setup(error.to_string()))?;
+    let arena = Arc::clone(memory.arena());
+    let driver = driver(memory);
+    let shared = Arc::new(ShardShared::new(
+        with.clock.clone(),
+        driver.wake_handle(),
+        &arena,
+        Arc::clone(&with.credit),
+        config.lanes_max,
+        config.clients.len(),
+    ));
+    let core = make_core(config, Arc::clone(&shared), &arena);
+    let shard = super::turned::Turned::new(core, driver);
+    Ok((crate::simulation::TurnedShard::new(shared, shard), arena))
 }
 
 fn pin(config: &ShardConfig) {

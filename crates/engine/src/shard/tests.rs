@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use bytes::Bytes;
 use ringmain_proto::{LaneConfig, LaneKey};
 use ringmain_wire::UserHeaders;
 
 use super::ShardShared;
+use crate::clock::Clock;
 use crate::error::SendError;
 use crate::gate::{Gate, Units};
 use crate::lane::{Appended, Held, Incoming, Lane, LanePlace, Payload};
@@ -26,7 +26,7 @@ fn lane() -> Arc<Lane> {
     let transport = Transport::new(&TransportConfig::default(), memory);
     let wake = transport.expect("a ring").wake_handle();
     let credit = Arc::new(Gate::new(Units::new(0)));
-    let shard = ShardShared::new(Instant::now(), wake.clone(), &arena, credit, 1, 1);
+    let shard = ShardShared::new(Clock::system(), wake.clone(), &arena, credit, 1, 1);
     Arc::new(Lane::new(
         LanePlace {
             index: 0,
@@ -42,19 +42,21 @@ fn lane() -> Arc<Lane> {
     ))
 }
 
-fn incoming(payload: &mut Bytes) -> Incoming<'_> {
+fn incoming<'a>(payload: &'a mut Bytes, clock: &'a Clock) -> Incoming<'a> {
     Incoming {
         payload: Payload::Owned(payload),
         user_headers: UserHeaders::EMPTY,
         id: None,
         timestamp_us: None,
         by_reference: false,
+        clock,
     }
 }
 
 #[test]
 fn nothing_gets_in_behind_the_last_answers_of_a_shard_that_ended() {
     let lane = lane();
+    let clock = Clock::system();
     let ledger = Arc::new(Ledger::new(BatchSettings {
         batch_bytes_max: 1 << 16,
         batch_records_max: 100,
@@ -63,7 +65,7 @@ fn nothing_gets_in_behind_the_last_answers_of_a_shard_that_ended() {
     }));
     let mut held = Held::default();
     let mut payload = Bytes::from_static(b"before");
-    let before = lane.append(&ledger, &mut incoming(&mut payload), &mut held);
+    let before = lane.append(&ledger, &mut incoming(&mut payload, &clock), &mut held);
     assert!(matches!(before, Ok(Appended::Accepted(_))));
     // What a shard does at its end, orderly or not: it says so, then takes what is open.
     lane.shard.ended.store(true, Ordering::SeqCst);
@@ -71,9 +73,9 @@ fn nothing_gets_in_behind_the_last_answers_of_a_shard_that_ended() {
     let mut payload = Bytes::from_static(b"behind");
     let mut receipts = Receipts::default();
     let mut run = lane.run(&ledger);
-    assert!(!run.join(&mut incoming(&mut payload)));
+    assert!(!run.join(&mut incoming(&mut payload, &clock)));
     run.end(&mut receipts);
-    let behind = lane.append(&ledger, &mut incoming(&mut payload), &mut held);
+    let behind = lane.append(&ledger, &mut incoming(&mut payload, &clock), &mut held);
     assert!(matches!(behind, Err(SendError::EngineFailed)));
     assert_eq!((ledger.account().accepted, receipts.len()), (1, 0));
 }

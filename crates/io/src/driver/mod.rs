@@ -73,6 +73,8 @@ pub use features::Features;
 pub use options::SocketOptions;
 pub use paths::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS, WritePath};
 pub use stats::{DriverInfo, DriverStats};
+#[cfg(feature = "simulation")]
+pub use wake::WakeBoard;
 #[cfg(ringmain_loom)]
 pub use wake::model;
 pub use wake::{WakeHandle, WakeState};

@@ -32,7 +32,8 @@ pub struct WakeHandle {
 #[derive(Debug)]
 pub(crate) struct WakeShared {
     state: WakeState,
-    eventfd: OwnedFd,
+    /// `None` for a driver without a kernel, which looks at the state.
+    eventfd: Option<OwnedFd>,
 }
 
 impl WakeHandle {
@@ -48,6 +49,34 @@ impl WakeHandle {
     }
 }
 
+/// The shard's side of wake-ups, for a driver without a kernel.
+#[cfg(feature = "simulation")]
+#[derive(Debug)]
+pub struct WakeBoard(Arc<WakeShared>);
+
+#[cfg(feature = "simulation")]
+impl Default for WakeBoard {
+    fn default() -> Self {
+        Self(Arc::new(WakeShared {
+            state: WakeState::default(),
+            eventfd: None,
+        }))
+    }
+}
+
+#[cfg(feature = "simulation")]
+impl WakeBoard {
+    /// A handle for other threads.
+    pub fn handle(&self) -> WakeHandle {
+        self.0.handle()
+    }
+
+    /// What the two sides agree on.
+    pub fn state(&self) -> &WakeState {
+        self.0.state()
+    }
+}
+
 impl WakeShared {
     /// The two ends: handles for others, this for the shard.
     pub(crate) fn new() -> io::Result<Arc<Self>> {
@@ -56,7 +85,7 @@ impl WakeShared {
         let eventfd = eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Arc::new(Self {
             state: WakeState::default(),
-            eventfd,
+            eventfd: Some(eventfd),
         }))
     }
 
@@ -71,13 +100,17 @@ impl WakeShared {
     }
 
     pub(crate) fn fd(&self) -> RawFd {
-        self.eventfd.as_raw_fd()
+        let eventfd = self.eventfd.as_ref();
+        eventfd.expect("a driver of the kernel has one").as_raw_fd()
     }
 
     pub(crate) fn signal(&self) {
+        let Some(eventfd) = &self.eventfd else {
+            return;
+        };
         let one = 1u64.to_ne_bytes();
         loop {
-            let error = match rustix::io::write(&self.eventfd, &one) {
+            let error = match rustix::io::write(eventfd, &one) {
                 Ok(written) if written == one.len() => return,
                 Ok(written) => panic!("a write to our eventfd took {written} bytes"),
                 Err(error) => error,

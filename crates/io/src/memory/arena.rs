@@ -32,6 +32,15 @@ impl DriverMemory {
         &self.arena
     }
 
+    /// What a driver without a kernel keeps. From now on its blocks can be
+    /// [lent](super::SlotToken::lend) to safe code, and changing a lent one is an assertion failure in
+    /// every build.
+    #[cfg(feature = "simulation")]
+    pub fn into_checked_arena(self) -> Arc<Arena> {
+        self.arena.mapping.set_checked();
+        self.arena
+    }
+
     /// What a driver keeps.
     pub(crate) fn into_arena(self) -> Arc<Arena> {
         self.arena

@@ -35,6 +35,9 @@ pub(crate) struct Mapping {
     page_kind: PageKind,
     lent: Box<[LentCount]>,
     abandoned: AtomicBool,
+    /// Lent blocks are read by safe code: see [`super::Lent`].
+    #[cfg(feature = "simulation")]
+    is_checked: AtomicBool,
 }
 
 // SAFETY: `Mapping` itself never reads or writes the memory; it only hands out addresses. Who may touch which
@@ -68,6 +71,8 @@ impl Mapping {
             page_kind,
             lent,
             abandoned: AtomicBool::new(false),
+            #[cfg(feature = "simulation")]
+            is_checked: AtomicBool::new(false),
         })
     }
 
@@ -109,6 +114,21 @@ impl Mapping {
             before > 0,
             "a block is returned only as often as it was lent"
         );
+    }
+
+    /// Whether a change of a lent block is an assertion failure also without debug assertions.
+    #[inline]
+    pub(crate) fn is_checked(&self) -> bool {
+        #[cfg(feature = "simulation")]
+        let is_checked = self.is_checked.load(Ordering::Relaxed);
+        #[cfg(not(feature = "simulation"))]
+        let is_checked = false;
+        is_checked
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn set_checked(&self) {
+        self.is_checked.store(true, Ordering::Relaxed);
     }
 
     /// Never unmap: the kernel may still hold addresses of the mapping. Only for a teardown that could not

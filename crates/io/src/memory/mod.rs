@@ -15,6 +15,8 @@
 mod arena;
 mod error;
 mod layout;
+#[cfg(feature = "simulation")]
+mod lent;
 mod mapping;
 mod slot;
 
@@ -24,6 +26,8 @@ pub use layout::{
     ArenaConfig, ArenaLayout, BASE_PAGE_BYTES, HEADER_BYTES, HEADERS_MAX, HUGE_PAGE_BYTES,
     RECV_BUFFERS_MAX, Region, SLOT_BYTES_MAX, SLOT_BYTES_MIN, SLOTS_MAX,
 };
+#[cfg(feature = "simulation")]
+pub use lent::Lent;
 pub use mapping::PageKind;
 pub use slot::{SlotKind, SlotPool, SlotToken};
 

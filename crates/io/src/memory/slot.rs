@@ -100,10 +100,12 @@ impl AsRef<[u8]> for SlotToken {
 impl AsMut<[u8]> for SlotToken {
     /// The block, to be changed. Changing a lent block is a bug: the frame on the wire would be torn.
     fn as_mut(&mut self) -> &mut [u8] {
-        debug_assert!(
-            !self.is_lent(),
-            "a block is changed while the kernel may read it"
-        );
+        if cfg!(debug_assertions) || self.mapping.is_checked() {
+            assert!(
+                !self.is_lent(),
+                "a block is changed while the kernel may read it"
+            );
+        }
         // SAFETY: as for `as_ref`, and the token is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes as usize) }
     }

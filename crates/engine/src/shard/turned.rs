@@ -1,0 +1,107 @@
+//! A shard without a thread, for simulations: the same tables, the same turn, the same end.
+
+use std::time::Duration;
+
+use ringmain_io::driver::{Driver, DriverError};
+use ringmain_proto::{Client, Micros};
+
+use super::core::Core;
+use super::run::{conclude, turn};
+
+/// See the module. Dropping it is the end of a shard whose thread panicked.
+pub(crate) struct Turned<D: Driver> {
+    /// `None` when the shard has ended.
+    parts: Option<(Core, D)>,
+    published_at: Micros,
+}
+
+impl<D: Driver> Turned<D> {
+    pub(super) fn new(core: Core, driver: D) -> Self {
+        Self {
+            parts: Some((core, driver)),
+            published_at: Micros::ZERO,
+        }
+    }
+
+    /// One turn and one call of the driver's `wait`, which must not sleep. Says how long that call was
+    /// allowed to; `None` when the shard has ended.
+    pub(crate) fn turn(&mut self) -> Result<Option<Duration>, DriverError> {
+        let Some((core, driver)) = &mut self.parts else {
+            return Ok(None);
+        };
+        let Some(timeout) = turn(core, driver, &mut self.published_at) else {
+            self.end(true);
+            return Ok(None);
+        };
+        if let Err(error) = driver.wait(Some(timeout)) {
+            self.end(false);
+            return Err(error);
+        }
+        Ok(Some(timeout))
+    }
+
+    pub(crate) fn driver(&mut self) -> Option<&mut D> {
+        self.parts.as_mut().map(|(_, driver)| driver)
+    }
+
+    /// The protocol client of a connection; `None` when the shard has ended.
+    pub(crate) fn client(&self, conn: usize) -> Option<&Client> {
+        let (core, _) = self.parts.as_ref()?;
+        core.conns.get(conn).map(|conn| &conn.client)
+    }
+
+    /// Panics when a table of the shard contradicts another.
+    pub(crate) fn check_invariants(&self) {
+        if let Some((core, _)) = &self.parts {
+            core.check_invariants();
+        }
+    }
+
+    fn end(&mut self, is_orderly: bool) {
+        if let Some((core, driver)) = self.parts.take() {
+            conclude(core, driver, is_orderly);
+        }
+    }
+}
+
+impl<D: Driver> Drop for Turned<D> {
+    fn drop(&mut self) {
+        self.end(false);
+    }
+}
+
+impl Core {
+    /// What must hold between two turns.
+    fn check_invariants(&self) {
+        for conn in &self.conns {
+            conn.client.check_invariants();
+            let in_writes: usize = conn.writes.iter().sum();
+            assert_eq!(
+                in_writes,
+                conn.writing.len(),
+                "writes carry what is being written"
+            );
+        }
+        let in_flight = self.batches.iter().flatten().count();
+        assert_eq!(
+            in_flight, self.batches_in_flight as usize,
+            "batches in flight"
+        );
+        let entries = || self.lanes.iter().flatten();
+        let pending = entries().filter(|entry| entry.is_pending).count();
+        assert_eq!(pending, self.lanes_pending as usize, "pending lanes");
+        let full = entries().filter(|entry| entry.is_full).count();
+        assert_eq!(full, self.lanes_full.len(), "lanes without room, each once");
+        let lingering = entries().filter(|entry| entry.lingers_until.is_some());
+        assert_eq!(
+            lingering.count(),
+            self.lingering.len(),
+            "lingering lanes, each once"
+        );
+        assert!(
+            self.lanes_due.is_empty(),
+            "every lane that was due was looked at"
+        );
+        assert!(self.waiters.is_empty(), "every waiter was told");
+    }
+}
