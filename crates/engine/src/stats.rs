@@ -2,6 +2,11 @@
 //!
 //! Shards write counters with plain stores and hand the rest over at most every 10 ms, without ever waiting for a
 //! reader. Reading costs them nothing.
+//!
+//! Invariant: in every snapshot, also one that is taken while shards run, a number that is a part
+//! of another is not larger: `requests <= records <= account.resolved() <= account.accepted`, no
+//! more latencies than requests, no more retries of a cause than retries. Shards count a whole
+//! before its parts, and a reader reads parts before wholes.
 
 mod latency;
 mod render;
@@ -18,7 +23,7 @@ use ringmain_io::transport::{TransportInfo, TransportStats};
 
 /// Everything an engine counts, at one moment. Counters only rise and are sums over all shards; gauges are marked.
 ///
-/// The ring's and the protocol's counters are up to 10 ms old.
+/// The ring's and the protocol's counters, and the latencies, are up to 10 ms old.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stats {
@@ -30,14 +35,25 @@ pub struct Stats {
     pub payload_bytes: u64,
     /// Requests (batches) whose answer is known.
     pub requests: u64,
-    /// Frames of batches written again, for whatever reason.
+    /// Requests written for the first time.
+    pub requests_sent: u64,
+    /// Requests written again, for one of the next three reasons or because a connection was lost.
     pub retries: u64,
-    /// Of the causes of retries: requests unanswered for the request timeout.
+    /// Of the retries: because no answer came for the request timeout.
     pub retries_after_silence: u64,
-    /// Of the causes of retries: refusals as not admitted (code 58).
+    /// Of the retries: after a refusal as not admitted (code 58).
     pub retries_not_admitted: u64,
-    /// Of the causes of retries: refusals with an unknown outcome (code 57).
+    /// Of the retries: after a refusal with an unknown outcome (code 57).
     pub retries_outcome_unknown: u64,
+    /// Requests and control calls that had no answer for the request timeout, whether they were
+    /// written again or not.
+    pub silences: u64,
+    /// Requests refused as not admitted (code 58), whether they were written again or not.
+    pub refusals_not_admitted: u64,
+    /// Requests refused with an unknown outcome (code 57), whether they were written again or not.
+    pub refusals_outcome_unknown: u64,
+    /// Control calls written, repetitions included.
+    pub calls_sent: u64,
     /// Batches confirmed after a later one of their partition, an upper bound; see `Ordering::Pipelined`.
     pub overtaken: u64,
     /// Times a batch waited because its partition's window was full.
@@ -50,12 +66,18 @@ pub struct Stats {
     pub replies_foreign: u64,
     /// Logins accepted, the first of each connection included.
     pub logins: u64,
+    /// Logins that the server refused for now.
+    pub logins_postponed: u64,
     /// Sessions ended by the server.
     pub evictions: u64,
     /// Connections lost or not made.
     pub disconnects: u64,
     /// Times the server's memory of duplicates was lost.
     pub coverage_losses: u64,
+    /// Connections given up because a connect, a login or a logout took too long.
+    pub session_timeouts: u64,
+    /// Connections given up because nothing was heard after a heartbeat.
+    pub heartbeat_timeouts: u64,
     /// Connections given up because a write made no progress.
     pub write_stalls: u64,
     /// Heartbeats sent.
@@ -76,10 +98,8 @@ pub struct Stats {
     pub transport: TransportStats,
     /// What each shard's kernel side uses.
     pub shards: Vec<TransportInfo>,
-    /// Where the time of a batch went.
+    /// Where the time of a batch went. Every batch that was written and answered is in it.
     pub latencies: Latencies,
-    /// Batches that are missing in `latencies`, because a reader held up their hand-over.
-    pub latency_samples_dropped: u64,
 }
 
 impl Stats {
@@ -90,19 +110,27 @@ impl Stats {
             records: 0,
             payload_bytes: 0,
             requests: 0,
+            requests_sent: 0,
             retries: 0,
             retries_after_silence: 0,
             retries_not_admitted: 0,
             retries_outcome_unknown: 0,
+            silences: 0,
+            refusals_not_admitted: 0,
+            refusals_outcome_unknown: 0,
+            calls_sent: 0,
             overtaken: 0,
             window_waits: 0,
             span_waits: 0,
             replies_late: 0,
             replies_foreign: 0,
             logins: 0,
+            logins_postponed: 0,
             evictions: 0,
             disconnects: 0,
             coverage_losses: 0,
+            session_timeouts: 0,
+            heartbeat_timeouts: 0,
             write_stalls: 0,
             heartbeats: 0,
             sessions_active: 0,
@@ -114,7 +142,6 @@ impl Stats {
             transport: TransportStats::default(),
             shards: Vec::new(),
             latencies: Latencies::new(),
-            latency_samples_dropped: 0,
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringmain::{Outcome, Partitioning, Record};
-use support::{PATIENCE, Server, Start, block_on, read_back};
+use support::{PATIENCE, Server, Start, block_on, read_back, stats};
 
 #[test]
 fn records_are_stored_in_order_and_read_back_as_sent() {
@@ -249,4 +249,38 @@ fn borrowed_payloads_of_any_size_are_stored_as_they_were() {
             .eq(payloads.iter().map(|payload| &payload[..]))
     );
     assert!(engine.close(PATIENCE).account.all_stored());
+}
+
+#[test]
+fn statistics_balance_in_every_snapshot_while_shards_run() {
+    let server = Server::start();
+    let engine = server.engine().start();
+    let producer = engine
+        .producer(server.stream("statistics"), "topic")
+        .create_if_missing(3)
+        .batch_records_max(2)
+        .build()
+        .expect("a new topic");
+    let snapshots = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            for number in 0..20_000_u32 {
+                let record = Record::new(number.to_le_bytes().to_vec());
+                drop(producer.send(record).expect("accepted"));
+            }
+            assert!(producer.flush(PATIENCE));
+        });
+        let mut snapshots = 0;
+        while !sending.is_finished() {
+            stats::check(&engine.stats());
+            snapshots += 1;
+        }
+        snapshots
+    });
+    assert!(snapshots > 0);
+    let account = engine.close(PATIENCE).account;
+    let stats = engine.stats();
+    assert_eq!((account.stored, stats.records), (20_000, 20_000));
+    // Every request is in the latencies, also when a reader stood in the way of their hand-over.
+    let (of, count) = (stats.requests, stats.latencies.total.count());
+    assert_eq!(count, of);
 }

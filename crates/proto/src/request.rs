@@ -22,8 +22,8 @@ pub(crate) struct Request {
     pub(crate) number: u64,
     /// Transmissions so far.
     transmissions: u32,
-    /// Transmissions on the present connection.
-    transmissions_here: u32,
+    /// Whether it was transmitted on the present connection.
+    sent_here: bool,
     /// Transmissions on the present connection without an answer.
     open: Open,
     /// Whether the fate of one transmission can never be learned: its connection went down, or its answer was
@@ -38,6 +38,8 @@ pub(crate) struct Request {
     /// Whether it was sent twice on one connection or its outcome was called unknown: then the server need not have
     /// taken it in its turn.
     out_of_turn: bool,
+    /// What made it a batch to be sent again, until it is. `None` when its connection was lost.
+    pub(crate) resend_cause: Option<ResendCause>,
 }
 
 /// Which of the last 64 transmissions are unanswered: bit `i` stands for the one `i` before the last.
@@ -114,6 +116,15 @@ pub(crate) enum RefusalKind {
     UnknownOutcome,
 }
 
+/// Why a batch is sent again on a connection that is still up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResendCause {
+    /// No answer for the request timeout.
+    Silence,
+    /// A refusal for now.
+    Refused(RefusalKind),
+}
+
 /// How a request ends that is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenUp {
@@ -129,13 +140,14 @@ impl Request {
             deadline,
             number: 0,
             transmissions: 0,
-            transmissions_here: 0,
+            sent_here: false,
             open: Open(0),
             lost: false,
             refused: None,
             login_renewed: false,
             write_in_flight: false,
             out_of_turn: false,
+            resend_cause: None,
         }
     }
 
@@ -184,8 +196,7 @@ impl Request {
         assert!(self.number != 0, "numbered before the first transmission");
         self.write_in_flight = true;
         self.lost |= self.open.push();
-        self.transmissions_here += 1;
-        self.out_of_turn |= self.transmissions_here > 1;
+        self.out_of_turn |= core::mem::replace(&mut self.sent_here, true);
         self.transmissions = self.transmissions.saturating_add(1);
         self.transmissions
     }
@@ -200,7 +211,7 @@ impl Request {
         self.write_in_flight = false;
         self.lost |= !self.open.is_empty();
         self.open = Open(0);
-        self.transmissions_here = 0;
+        self.sent_here = false;
     }
 
     /// Takes a reply into account.

@@ -1,17 +1,26 @@
 //! Counters of what a client went through. They only rise.
 
+use crate::request::{RefusalKind, ResendCause};
+
 /// Counters since construction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Batches transmitted for the first time.
     pub batches_sent: u64,
-    /// Batches transmitted again, for whatever reason.
+    /// Batches transmitted again, for whatever reason: for one of the next three, or because a
+    /// connection was lost.
     pub batches_resent: u64,
+    /// Of those: because no answer came for the request timeout.
+    pub batches_resent_after_silence: u64,
+    /// Of those: after a refusal with code 58.
+    pub batches_resent_not_admitted: u64,
+    /// Of those: after a refusal with code 57.
+    pub batches_resent_unknown_outcome: u64,
     /// Calls transmitted, repetitions included.
     pub calls_sent: u64,
     /// Heartbeats sent.
     pub pings_sent: u64,
-    /// Requests that stayed unanswered for the request timeout.
+    /// Requests, of batches and calls, that stayed unanswered for the request timeout.
     pub silences: u64,
     /// Refusals with code 58.
     pub refusals_not_admitted: u64,
@@ -46,4 +55,21 @@ pub struct Stats {
     pub heartbeat_timeouts: u64,
     /// Connections given up because a write made no progress.
     pub write_stalls: u64,
+}
+
+impl Stats {
+    /// Counts a batch that is transmitted again, in all and by what caused it.
+    pub(crate) const fn resent(&mut self, cause: Option<ResendCause>) {
+        self.batches_resent += 1;
+        match cause {
+            None => {}
+            Some(ResendCause::Silence) => self.batches_resent_after_silence += 1,
+            Some(ResendCause::Refused(RefusalKind::NotAdmitted)) => {
+                self.batches_resent_not_admitted += 1;
+            }
+            Some(ResendCause::Refused(RefusalKind::UnknownOutcome)) => {
+                self.batches_resent_unknown_outcome += 1;
+            }
+        }
+    }
 }

@@ -151,6 +151,15 @@ fn one_unknown_outcome_among_the_refusals_is_unknown_at_the_deadline() {
         (stats.refusals_not_admitted, stats.refusals_unknown_outcome),
         (2, 1)
     );
+    // The last refusal led to no transmission any more.
+    assert_eq!(
+        (
+            stats.batches_resent,
+            stats.batches_resent_not_admitted,
+            stats.batches_resent_unknown_outcome
+        ),
+        (2, 1, 1)
+    );
 }
 
 #[test]

@@ -36,7 +36,10 @@ fn silence_sends_again_once_per_timeout_under_the_same_number() {
         assert_eq!(world.send_all(), [], "not before the timeout");
         world.advance(1);
     }
-    assert_eq!(world.client.stats().silences, 4);
+    let stats = world.client.stats();
+    // The fourth silence has led to no transmission yet.
+    assert_eq!((stats.silences, stats.batches_resent), (4, 3));
+    assert_eq!(stats.batches_resent_after_silence, 3);
     world.confirm(1);
     assert_eq!(world.client.account().stored, 1);
 }

@@ -45,7 +45,6 @@ impl Core {
         self.batches_in_flight -= 1;
         let lane = &in_flight.batch.lane;
         let partition = lane.partition;
-        self.shared.stats.requests.add(1);
         let outcome = match receipt {
             Receipt::Stored {
                 partition_id,
@@ -116,11 +115,10 @@ impl Core {
                     .map(|record| (batch.lane.partition, record)),
             );
         }
-        let stats = &self.shared.stats;
-        stats.records.add(u64::from(batch.records));
-        stats.payload_bytes.add(batch.payload_bytes);
-        stats.count_outcome(&outcome, batch.records);
         batch.ledger.resolve(&outcome, batch.records);
+        self.shared
+            .stats
+            .count_request(batch.records, batch.payload_bytes);
         self.is_memory_freed = true;
         // Memory first: whoever is woken by a receipt finds room. Those who wait for memory are served once a turn.
         match batch.body {

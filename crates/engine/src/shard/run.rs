@@ -49,7 +49,7 @@ pub(super) fn conclude(mut core: Core, driver: impl Driver, is_orderly: bool) {
     if catch_unwind(AssertUnwindSafe(|| end(&mut core))).is_err() {
         tracing::error!("the shard's thread panicked while ending");
     }
-    publish(&mut core, &driver);
+    publish_last(&mut core, &driver);
     if is_orderly {
         give_back_headers(core, &driver);
     }
@@ -85,8 +85,11 @@ pub(super) fn turn(
     }
     let mut timeout_us = core.next_deadline(now).since(now);
     if (core.is_idle() && timeout_us > PUBLISH_US) || now.since(*published_at) > PUBLISH_US {
-        *published_at = now;
-        publish(core, driver);
+        if try_publish(core, driver) {
+            *published_at = now;
+        } else {
+            timeout_us = timeout_us.min(PUBLISH_US + 1);
+        }
     } else {
         timeout_us = timeout_us.min(PUBLISH_US + 1);
     }
@@ -96,11 +99,18 @@ pub(super) fn turn(
 /// The longest sleep: nothing depends on it, it only keeps the arithmetic of timeouts in range.
 const WAIT_US_MAX: u64 = 3_600_000_000;
 
-fn publish(core: &mut Core, driver: &impl Driver) {
+fn try_publish(core: &mut Core, driver: &impl Driver) -> bool {
     let clients = core.conns.iter().map(|conn| conn.client.stats());
     core.shared
         .stats
-        .publish(&driver.stats(), &driver.info(), clients, &mut core.samples);
+        .try_publish(&driver.stats(), &driver.info(), clients, &mut core.samples)
+}
+
+fn publish_last(core: &mut Core, driver: &impl Driver) {
+    let clients = core.conns.iter().map(|conn| conn.client.stats());
+    core.shared
+        .stats
+        .publish_last(&driver.stats(), &driver.info(), clients, &mut core.samples);
 }
 
 /// Answers everything that has no answer yet, and refuses whatever comes later.
@@ -128,11 +138,12 @@ fn end(core: &mut Core) {
                     request: in_flight.request,
                 }
             };
-            in_flight
-                .batch
-                .ledger
-                .resolve(&outcome, in_flight.batch.records);
-            in_flight.batch.cell.resolve(outcome, &mut core.waiters);
+            let batch = in_flight.batch;
+            batch.ledger.resolve(&outcome, batch.records);
+            shared
+                .stats
+                .count_request(batch.records, batch.payload_bytes);
+            batch.cell.resolve(outcome, &mut core.waiters);
         }
     }
     core.serve_waiting();

@@ -5,13 +5,15 @@
 //!                   queue        window              wire                    server
 //! ```
 //!
-//! The shard notes five numbers a batch in a fixed list; they reach the histograms when the list is handed over.
+//! The shard notes five numbers a batch in a fixed list; they reach the histograms when the list is
+//! handed over. A list that is full before that goes into histograms of the shard's own, so that no
+//! batch is missing.
 
 use hdrhistogram::Histogram;
 use ringmain_proto::Micros;
 
-/// Batches noted between two hand-overs. At 10 ms between hand-overs it holds 200,000 requests a second; what does not
-/// fit is not lost, the shard then hands over early.
+/// Batches noted between two hand-overs: with 10 ms between them, those of 200,000 requests a
+/// second.
 const SAMPLES_MAX: usize = 2048;
 
 /// Significant digits of every histogram: a value is off by 1 percent at most.
@@ -90,6 +92,12 @@ pub struct Latencies {
     pub total: Latency,
 }
 
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Latencies {
     pub(crate) fn new() -> Self {
         Self {
@@ -104,31 +112,51 @@ impl Latencies {
     /// Every part with its name.
     #[must_use]
     pub fn parts(&self) -> [(&'static str, &Latency); 5] {
+        let Self {
+            queue,
+            window,
+            wire,
+            server,
+            total,
+        } = self;
         [
-            ("queue", &self.queue),
-            ("window", &self.window),
-            ("wire", &self.wire),
-            ("server", &self.server),
-            ("total", &self.total),
+            ("queue", queue),
+            ("window", window),
+            ("wire", wire),
+            ("server", server),
+            ("total", total),
         ]
+    }
+
+    /// In the order of [`Latencies::parts`].
+    fn parts_mut(&mut self) -> [&mut Latency; 5] {
+        let Self {
+            queue,
+            window,
+            wire,
+            server,
+            total,
+        } = self;
+        [queue, window, wire, server, total]
     }
 
     /// Adds what another engine or an earlier snapshot counted.
     pub fn merge(&mut self, other: &Self) {
-        self.queue.merge(&other.queue);
-        self.window.merge(&other.window);
-        self.wire.merge(&other.wire);
-        self.server.merge(&other.server);
-        self.total.merge(&other.total);
+        for (part, (_, other)) in self.parts_mut().into_iter().zip(other.parts()) {
+            part.merge(other);
+        }
     }
 
     fn record(&mut self, sample: &Sample) {
-        let [queue, window, wire, server, total] = sample.0;
-        self.queue.record(queue);
-        self.window.record(window);
-        self.wire.record(wire);
-        self.server.record(server);
-        self.total.record(total);
+        for (part, us) in self.parts_mut().into_iter().zip(sample.0) {
+            part.record(us);
+        }
+    }
+
+    fn clear(&mut self) {
+        for part in self.parts_mut() {
+            part.0.reset();
+        }
     }
 }
 
@@ -144,25 +172,26 @@ pub(crate) struct BatchTimes {
 /// The five parts in microseconds; an hour fits.
 struct Sample([u32; 5]);
 
-/// Samples that were not handed over yet. Never grows.
+/// Samples that were not handed over yet. Never grows, and loses none.
 pub(crate) struct LatencySamples {
     samples: Vec<Sample>,
-    /// Samples that found no place because a reader held the histograms for long.
-    dropped: u64,
+    /// What found no place in the list.
+    overflow: Latencies,
 }
 
 impl LatencySamples {
     pub(crate) fn new() -> Self {
         Self {
             samples: Vec::with_capacity(SAMPLES_MAX),
-            dropped: 0,
+            overflow: Latencies::new(),
         }
     }
 
     pub(crate) fn push(&mut self, times: &BatchTimes) {
-        if self.is_full() {
-            self.dropped += 1;
-            return;
+        if self.samples.len() == SAMPLES_MAX {
+            for sample in self.samples.drain(..) {
+                self.overflow.record(&sample);
+            }
         }
         let part = |later: Micros, earlier: Micros| {
             u32::try_from(later.since(earlier)).unwrap_or(u32::MAX)
@@ -176,15 +205,14 @@ impl LatencySamples {
         ]));
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.samples.len() == SAMPLES_MAX
-    }
-
-    /// Moves everything into the histograms. Returns how many samples were dropped since the last time.
-    pub(super) fn drain_into(&mut self, latencies: &mut Latencies) -> u64 {
+    /// Moves everything into the histograms.
+    pub(super) fn drain_into(&mut self, latencies: &mut Latencies) {
         for sample in self.samples.drain(..) {
             latencies.record(&sample);
         }
-        std::mem::take(&mut self.dropped)
+        if self.overflow.total.count() > 0 {
+            latencies.merge(&self.overflow);
+            self.overflow.clear();
+        }
     }
 }

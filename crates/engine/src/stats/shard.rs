@@ -4,138 +4,108 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::{Latencies, LatencySamples, Stats};
-use crate::outcome::Account;
-use crate::receipt::BatchOutcome;
 use ringmain_io::transport::{TransportInfo, TransportStats};
 
-/// A counter with one writer: adding is a load and a store, no locked instruction.
+/// A counter with one writer: adding is a load and a store, no locked instruction. Who sees the new
+/// value sees what the writer did before.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     pub(crate) fn add(&self, count: u64) {
         self.0
-            .store(self.0.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+            .store(self.0.load(Ordering::Relaxed) + count, Ordering::Release);
     }
 
     fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Acquire)
     }
 }
 
 /// What one shard counts.
+#[derive(Default)]
 pub(crate) struct ShardStats {
     pub(crate) turns: Counter,
-    pub(crate) requests: Counter,
-    pub(crate) records: Counter,
-    pub(crate) payload_bytes: Counter,
-    stored: Counter,
-    stored_offset_unknown: Counter,
-    rejected: Counter,
-    not_sent: Counter,
-    unknown: Counter,
+    requests: Counter,
+    records: Counter,
+    payload_bytes: Counter,
     published: Mutex<Published>,
 }
 
 /// What is handed over as a whole.
+#[derive(Default)]
 struct Published {
     transport: TransportStats,
     info: Option<TransportInfo>,
     clients: ringmain_proto::Stats,
     latencies: Latencies,
-    samples_dropped: u64,
 }
 
-impl Default for ShardStats {
-    fn default() -> Self {
-        Self {
-            turns: Counter::default(),
-            requests: Counter::default(),
-            records: Counter::default(),
-            payload_bytes: Counter::default(),
-            stored: Counter::default(),
-            stored_offset_unknown: Counter::default(),
-            rejected: Counter::default(),
-            not_sent: Counter::default(),
-            unknown: Counter::default(),
-            published: Mutex::new(Published {
-                transport: TransportStats::default(),
-                info: None,
-                clients: ringmain_proto::Stats::default(),
-                latencies: Latencies::new(),
-                samples_dropped: 0,
-            }),
-        }
+impl Published {
+    fn take<'a>(
+        &mut self,
+        transport: &TransportStats,
+        info: &TransportInfo,
+        clients: impl Iterator<Item = &'a ringmain_proto::Stats>,
+        samples: &mut LatencySamples,
+    ) {
+        self.transport = *transport;
+        self.info = Some(*info);
+        self.clients = clients.fold(ringmain_proto::Stats::default(), add_client);
+        samples.drain_into(&mut self.latencies);
     }
 }
 
 impl ShardStats {
-    pub(crate) fn count_outcome(&self, outcome: &BatchOutcome, records: u32) {
-        let counter = match outcome {
-            BatchOutcome::Stored { .. } => &self.stored,
-            BatchOutcome::StoredOffsetUnknown { .. } => &self.stored_offset_unknown,
-            BatchOutcome::Rejected { .. } => &self.rejected,
-            BatchOutcome::NotSent { .. } => &self.not_sent,
-            BatchOutcome::Unknown { .. } => &self.unknown,
-        };
-        counter.add(u64::from(records));
+    /// Counts a request that has its answer. The accounts of its producers come first: records are
+    /// a part of them.
+    pub(crate) fn count_request(&self, records: u32, payload_bytes: u64) {
+        self.payload_bytes.add(payload_bytes);
+        self.records.add(u64::from(records));
+        self.requests.add(1);
     }
 
-    /// Hands the rest over, unless a reader is looking: then it waits for the next time.
-    pub(crate) fn publish<'a>(
+    /// Hands the rest over. False when a reader is looking: then it waits for the next time.
+    pub(crate) fn try_publish<'a>(
+        &self,
+        transport: &TransportStats,
+        info: &TransportInfo,
+        clients: impl Iterator<Item = &'a ringmain_proto::Stats>,
+        samples: &mut LatencySamples,
+    ) -> bool {
+        let mut published = match self.published.try_lock() {
+            Ok(published) => published,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        published.take(transport, info, clients, samples);
+        true
+    }
+
+    /// Hands the rest over for the last time, and waits for a reader.
+    pub(crate) fn publish_last<'a>(
         &self,
         transport: &TransportStats,
         info: &TransportInfo,
         clients: impl Iterator<Item = &'a ringmain_proto::Stats>,
         samples: &mut LatencySamples,
     ) {
-        let mut published = match self.published.try_lock() {
-            Ok(published) => published,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        published.transport = *transport;
-        published.info = Some(*info);
-        published.clients = clients.fold(ringmain_proto::Stats::default(), add_client);
-        let dropped = samples.drain_into(&mut published.latencies);
-        published.samples_dropped += dropped;
+        self.published().take(transport, info, clients, samples);
     }
 
-    /// Adds this shard to a snapshot.
+    /// Adds this shard to a snapshot. Parts before wholes: the shard goes on counting meanwhile.
     pub(crate) fn add_to(&self, stats: &mut Stats) {
-        stats.turns += self.turns.get();
-        stats.requests += self.requests.get();
-        stats.records += self.records.get();
-        stats.payload_bytes += self.payload_bytes.get();
-        stats.account += Account {
-            stored: self.stored.get(),
-            stored_offset_unknown: self.stored_offset_unknown.get(),
-            rejected: self.rejected.get(),
-            not_sent: self.not_sent.get(),
-            unknown: self.unknown.get(),
-            ..Account::default()
-        };
         let published = self.published();
         add_transport(&mut stats.transport, &published.transport);
         stats.shards.extend(published.info);
         stats.latencies.merge(&published.latencies);
-        stats.latency_samples_dropped += published.samples_dropped;
-        let clients = &published.clients;
-        stats.retries += clients.batches_resent;
-        stats.retries_after_silence += clients.silences;
-        stats.retries_not_admitted += clients.refusals_not_admitted;
-        stats.retries_outcome_unknown += clients.refusals_unknown_outcome;
-        stats.overtaken += clients.overtaken;
-        stats.window_waits += clients.window_waits;
-        stats.span_waits += clients.span_waits;
-        stats.replies_late += clients.replies_late;
-        stats.replies_foreign += clients.replies_foreign;
-        stats.logins += clients.logins;
-        stats.evictions += clients.evictions;
-        stats.disconnects += clients.disconnects;
-        stats.coverage_losses += clients.coverage_losses;
-        stats.write_stalls += clients.write_stalls;
-        stats.heartbeats += clients.pings_sent;
+        let clients = published.clients;
+        drop(published);
+        add_clients(stats, clients);
+        stats.requests += self.requests.get();
+        stats.records += self.records.get();
+        stats.payload_bytes += self.payload_bytes.get();
+        stats.turns += self.turns.get();
     }
 
     fn published(&self) -> MutexGuard<'_, Published> {
@@ -146,10 +116,65 @@ impl ShardStats {
 }
 
 /// Destructured so that a new counter cannot be forgotten here.
+fn add_clients(stats: &mut Stats, clients: ringmain_proto::Stats) {
+    let ringmain_proto::Stats {
+        batches_sent,
+        batches_resent,
+        batches_resent_after_silence,
+        batches_resent_not_admitted,
+        batches_resent_unknown_outcome,
+        calls_sent,
+        pings_sent,
+        silences,
+        refusals_not_admitted,
+        refusals_unknown_outcome,
+        overtaken,
+        window_waits,
+        span_waits,
+        replies_late,
+        replies_foreign,
+        logins,
+        logins_postponed,
+        coverage_losses,
+        evictions,
+        disconnects,
+        session_timeouts,
+        heartbeat_timeouts,
+        write_stalls,
+    } = clients;
+    stats.requests_sent += batches_sent;
+    stats.retries += batches_resent;
+    stats.retries_after_silence += batches_resent_after_silence;
+    stats.retries_not_admitted += batches_resent_not_admitted;
+    stats.retries_outcome_unknown += batches_resent_unknown_outcome;
+    stats.calls_sent += calls_sent;
+    stats.heartbeats += pings_sent;
+    stats.silences += silences;
+    stats.refusals_not_admitted += refusals_not_admitted;
+    stats.refusals_outcome_unknown += refusals_unknown_outcome;
+    stats.overtaken += overtaken;
+    stats.window_waits += window_waits;
+    stats.span_waits += span_waits;
+    stats.replies_late += replies_late;
+    stats.replies_foreign += replies_foreign;
+    stats.logins += logins;
+    stats.logins_postponed += logins_postponed;
+    stats.coverage_losses += coverage_losses;
+    stats.evictions += evictions;
+    stats.disconnects += disconnects;
+    stats.session_timeouts += session_timeouts;
+    stats.heartbeat_timeouts += heartbeat_timeouts;
+    stats.write_stalls += write_stalls;
+}
+
+/// Destructured for the same reason.
 fn add_client(sum: ringmain_proto::Stats, one: &ringmain_proto::Stats) -> ringmain_proto::Stats {
     let ringmain_proto::Stats {
         batches_sent,
         batches_resent,
+        batches_resent_after_silence,
+        batches_resent_not_admitted,
+        batches_resent_unknown_outcome,
         calls_sent,
         pings_sent,
         silences,
@@ -172,6 +197,11 @@ fn add_client(sum: ringmain_proto::Stats, one: &ringmain_proto::Stats) -> ringma
     ringmain_proto::Stats {
         batches_sent: sum.batches_sent + batches_sent,
         batches_resent: sum.batches_resent + batches_resent,
+        batches_resent_after_silence: sum.batches_resent_after_silence
+            + batches_resent_after_silence,
+        batches_resent_not_admitted: sum.batches_resent_not_admitted + batches_resent_not_admitted,
+        batches_resent_unknown_outcome: sum.batches_resent_unknown_outcome
+            + batches_resent_unknown_outcome,
         calls_sent: sum.calls_sent + calls_sent,
         pings_sent: sum.pings_sent + pings_sent,
         silences: sum.silences + silences,

@@ -53,6 +53,7 @@ impl Drop for Checked {
         assert!(account.balances() && account.in_flight == 0, "{account}");
         // The shards have ended: these are final.
         let stats = self.engine.stats();
+        super::stats::check(&stats);
         assert_eq!(stats.transport.completion_overflows, 0, "overflows");
         assert_eq!(stats.transport.stale_completions, 0, "stale completions");
         assert_eq!(stats.slots_free, stats.slots, "every slot came back");

@@ -8,6 +8,7 @@ mod engine;
 mod proxy;
 mod random;
 mod server;
+pub(crate) mod stats;
 
 use std::time::Duration;
 

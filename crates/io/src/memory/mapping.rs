@@ -22,6 +22,17 @@ pub enum PageKind {
     Base,
 }
 
+impl PageKind {
+    /// The name used in statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HugeReserved => "huge_reserved",
+            Self::HugeTransparent => "huge_transparent",
+            Self::Base => "base",
+        }
+    }
+}
+
 /// How many writes the kernel may still read a block for. One cache line each: the application thread that
 /// fills a slot reads its own count, while the shard changes those of others.
 #[derive(Default)]

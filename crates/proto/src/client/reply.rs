@@ -8,7 +8,7 @@ use crate::calls::CallKind;
 use crate::lane::Phase;
 use crate::outcome::{Answer, NotSent, Receipt};
 use crate::reply::{Echo, Reply, ReplyMatch, Verdict};
-use crate::request::{Judgement, RefusalKind, Success};
+use crate::request::{Judgement, RefusalKind, ResendCause, Success};
 use crate::session::{SessionEvent, SessionState};
 use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, CallKey, Micros};
@@ -164,6 +164,7 @@ impl Client {
         if self.lanes[lane].phase == Phase::Flowing {
             self.lanes[lane].phase = Phase::Draining;
         }
+        self.batches[key].request.resend_cause = Some(ResendCause::Refused(kind));
         self.retry_batch(now, key);
     }
 

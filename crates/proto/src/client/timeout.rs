@@ -4,6 +4,7 @@ use super::{Client, Heartbeat};
 use crate::alarms::Owner;
 use crate::lane::Phase;
 use crate::outcome::{Answer, NotSent, Receipt};
+use crate::request::ResendCause;
 use crate::session::{SessionEvent, SessionState};
 use crate::stage::Stage;
 use crate::{BatchKey, CallKey, LaneKey, Micros};
@@ -105,6 +106,7 @@ impl Client {
             let request = batch.request.number;
             self.decide_batch(now, key, Receipt::Unknown { request });
         } else {
+            self.batches[key].request.resend_cause = Some(ResendCause::Silence);
             self.retry_batch(now, key);
         }
     }

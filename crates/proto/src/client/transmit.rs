@@ -194,7 +194,8 @@ impl Client {
             self.enter_window(lane, key, number);
         } else {
             self.lanes[lane].step(&mut self.batches, key, StageEvent::Transmit);
-            self.stats.batches_resent += 1;
+            let cause = self.batches[key].request.resend_cause.take();
+            self.stats.resent(cause);
             if self.faults.commits(Mutation::NewNumberOnRetry) {
                 self.renumber(key);
             }
