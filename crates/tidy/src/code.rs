@@ -20,7 +20,7 @@ pub(crate) const UNSAFE_HOMES: [&str; 3] = [
 /// Files elsewhere that need `unsafe`, each with its reason.
 pub(crate) const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
     (
-        "crates/io/tests/transport/lifecycle.rs",
+        "crates/io/tests/transport/support.rs",
         "gives a listening socket a backlog of 0, which std does not offer",
     ),
     (

@@ -66,6 +66,9 @@ pub enum LostCause {
     PeerClosed,
     /// The peer reset the connection, or its host did.
     PeerReset,
+    /// The connection had ended when a write came to it, and the kernel does not say why: the peer
+    /// reset it, or did not acknowledge in time.
+    Broken,
     /// Nobody listens at the address.
     Refused,
     /// Nothing came back in time: connect, user timeout or keepalive.
@@ -86,6 +89,9 @@ impl fmt::Display for LostCause {
             Self::Local => f.write_str("closed by us"),
             Self::PeerClosed => f.write_str("the server closed the connection"),
             Self::PeerReset => f.write_str("the server reset the connection"),
+            Self::Broken => f.write_str(
+                "the connection broke: the server reset it, or did not acknowledge in time",
+            ),
             Self::Refused => f.write_str("connection refused: nobody listens at this address"),
             Self::TimedOut => f.write_str("the server did not answer in time"),
             Self::Unreachable(errno) => write!(f, "the server cannot be reached: {errno}"),

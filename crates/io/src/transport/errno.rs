@@ -68,9 +68,9 @@ pub(super) fn on_write(errno: i32, path: CarriedBy) -> OnWrite {
 pub(super) fn lost(errno: i32) -> LostCause {
     match errno {
         libc::ECONNREFUSED => LostCause::Refused,
-        libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED | libc::ENOTCONN | libc::ESHUTDOWN => {
-            LostCause::PeerReset
-        }
+        libc::ECONNRESET | libc::ECONNABORTED => LostCause::PeerReset,
+        // The socket had ended before, and its error went to another operation.
+        libc::EPIPE | libc::ENOTCONN | libc::ESHUTDOWN => LostCause::Broken,
         libc::ETIMEDOUT => LostCause::TimedOut,
         // Also EAFNOSUPPORT: an IPv6 address on a host without IPv6.
         libc::EHOSTUNREACH
@@ -103,7 +103,7 @@ mod tests {
         let cases = [
             (libc::ECONNREFUSED, LostCause::Refused),
             (libc::ECONNRESET, LostCause::PeerReset),
-            (libc::EPIPE, LostCause::PeerReset),
+            (libc::EPIPE, LostCause::Broken),
             (libc::ETIMEDOUT, LostCause::TimedOut),
             (
                 libc::EHOSTUNREACH,

@@ -119,6 +119,11 @@ impl Transport {
     fn handle_recv_end(&mut self, index: u16, cause: LostCause) -> Option<Step> {
         match self.conns[usize::from(index)].phase {
             Phase::Open => self.begin_close(index, cause),
+            // After our own shutdown the receive ends like an orderly end, which says nothing. Its
+            // errno may say more than that of the write.
+            Phase::Failing(LostCause::Broken) if cause != LostCause::PeerClosed => {
+                self.begin_close(index, cause);
+            }
             Phase::Failing(first_cause) => self.begin_close(index, first_cause),
             _ => {}
         }

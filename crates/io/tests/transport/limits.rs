@@ -3,12 +3,10 @@
 use std::net::TcpListener;
 
 use bytes::Bytes;
-use ringmain_io::driver::{Driver, Gather};
+use ringmain_io::driver::Driver;
 use ringmain_io::memory::{ArenaConfig, DriverMemory};
 use ringmain_io::ring::SetupError;
-use ringmain_io::transport::{
-    ConnIndex, Features, SocketOptions, Transport, TransportConfig, WritePath,
-};
+use ringmain_io::transport::{ConnIndex, SocketOptions, Transport, TransportConfig, WritePath};
 
 use super::support::*;
 
@@ -155,54 +153,4 @@ fn features_that_were_switched_off_are_not_used() {
             "{name}"
         );
     }
-}
-
-#[test]
-fn an_arena_of_another_transport_is_refused() {
-    let (addr, served) = peer(read_to_end);
-    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
-    rig.connect(CONN, addr, &SocketOptions::default());
-    let other = DriverMemory::new(&small_arena()).unwrap();
-    let other = other.arena();
-    let foreign = other.slots().acquire().unwrap();
-    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        rig.transport
-            .gather(CONN)
-            .unwrap()
-            .push_slot(&foreign, 0..10);
-    }));
-    assert!(refused.is_err());
-    assert!(rig.transport.can_write(CONN), "the connection is as before");
-    drop(rig.transport);
-    served.join().unwrap();
-}
-
-#[test]
-fn a_gather_that_is_dropped_lends_nothing_and_writes_nothing() {
-    let (addr, served) = peer(read_to_end);
-    let mut rig = Rig::new(
-        &TransportConfig {
-            features: Features::default(),
-            ..config(WritePath::SendMsg)
-        },
-        &small_arena(),
-    );
-    rig.connect(CONN, addr, &SocketOptions::default());
-    let frame = Frame::new(&rig.arena, 1, 100);
-    let mut gather = rig.transport.gather(CONN).unwrap();
-    let room = gather.room_pieces();
-    gather.push_slot(&frame.header, 0..256);
-    gather.push_slot(&frame.header, 7..7);
-    gather.push_bytes(Bytes::new());
-    assert_eq!((gather.room_pieces(), gather.bytes()), (room - 1, 256));
-    assert!(frame.header.is_lent());
-    drop(gather);
-    assert!(!frame.is_lent());
-    let mut leaked = rig.transport.gather(CONN).unwrap();
-    leaked.push_slot(&frame.body, 0..100);
-    std::mem::forget(leaked);
-    rig.write_all(CONN, &[Piece::Bytes(Bytes::from_static(b"only this"))]);
-    assert!(!frame.is_lent());
-    frame.release(&rig.arena);
-    rig.finish_sent(served, b"only this");
 }

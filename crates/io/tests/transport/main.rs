@@ -4,10 +4,12 @@
 //! Peers are threads with `std` sockets on ephemeral ports. Nothing sleeps to wait: a test drives the ring until the
 //! thing it waits for has happened, and fails when that takes longer than a generous bound.
 
-mod lifecycle;
+mod contract;
+
 mod limits;
 mod paths;
 mod receiving;
 mod refusals;
 mod support;
 mod waking;
+mod zero_copy;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
-use std::sync::Arc;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -54,9 +55,67 @@ pub(crate) enum Seen {
     Woken,
 }
 
-/// A transport with everything it has told so far.
-pub(crate) struct Rig {
-    pub(crate) transport: Transport,
+/// Makes a driver; `None` when this host cannot.
+pub(crate) type Make<D> = Box<dyn Fn(DriverMemory) -> Option<D>>;
+
+/// A driver the contract is held against.
+pub(crate) trait Implementation: Driver + Sized {
+    /// Its ways to work that differ: each case runs on each of them.
+    fn variants() -> Vec<(String, Make<Self>)>;
+}
+
+impl Implementation for Transport {
+    fn variants() -> Vec<(String, Make<Self>)> {
+        let paths = [
+            WritePath::Auto,
+            WritePath::WritevFixed,
+            WritePath::SendMsg,
+            WritePath::SendZc,
+        ];
+        let all_features = paths.map(|path| (config(path), "all"));
+        let plain = feature_sets().into_iter().map(|(name, features)| {
+            let config = TransportConfig {
+                features,
+                ..config(WritePath::SendMsg)
+            };
+            (config, name)
+        });
+        let variants = all_features.into_iter().chain(plain);
+        variants
+            .map(|(config, features)| {
+                let name = format!("{:?}, features {features}", config.write_path);
+                let make = move |memory| or_skipped(Transport::new(&config, memory));
+                (name, Box::new(make) as Make<Self>)
+            })
+            .collect()
+    }
+}
+
+/// `None`, said on standard output, when this kernel or its locked-memory limit has no room for the path.
+fn or_skipped(made: Result<Transport, SetupError>) -> Option<Transport> {
+    match made {
+        Ok(transport) => Some(transport),
+        Err(error @ SetupError::WritePath { .. }) => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A fresh rig for each variant of a driver, each named on standard output.
+pub(crate) fn rigs<D: Implementation>() -> impl Iterator<Item = Rig<D>> {
+    D::variants().into_iter().filter_map(|(name, make)| {
+        println!("{name}");
+        let memory = DriverMemory::new(&small_arena()).expect("an arena");
+        let arena = Arc::clone(memory.arena());
+        Some(Rig::around(make(memory)?, arena))
+    })
+}
+
+/// A driver with everything it has told so far.
+pub(crate) struct Rig<D: Driver = Transport> {
+    pub(crate) transport: D,
     pub(crate) arena: Arc<Arena>,
     pub(crate) seen: Vec<Seen>,
     pub(crate) received: BTreeMap<u16, Vec<u8>>,
@@ -71,20 +130,26 @@ impl Rig {
     pub(crate) fn try_new(config: &TransportConfig, arena: &ArenaConfig) -> Option<Self> {
         let memory = DriverMemory::new(arena).expect("an arena");
         let arena = Arc::clone(memory.arena());
-        let transport = match Transport::new(config, memory) {
-            Ok(transport) => transport,
-            Err(error @ SetupError::WritePath { .. }) => {
-                println!("skipped: {error}");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
-        Some(Self {
+        Some(Self::around(
+            or_skipped(Transport::new(config, memory))?,
+            arena,
+        ))
+    }
+}
+
+impl<D: Driver> Rig<D> {
+    fn around(transport: D, arena: Arc<Arena>) -> Self {
+        Self {
             transport,
             arena,
             seen: Vec::new(),
             received: BTreeMap::new(),
-        })
+        }
+    }
+
+    /// Whether a write can begin.
+    pub(crate) fn can_write(&mut self, conn: ConnIndex) -> bool {
+        self.transport.gather(conn).is_some()
     }
 
     /// One round of the driver's loop.
@@ -370,4 +435,35 @@ pub(crate) fn feature_sets() -> Vec<(&'static str, Features)> {
         ),
         ("bare", none),
     ]
+}
+
+/// More than any socket buffers hold.
+pub(crate) const MORE_THAN_BUFFERS: usize = 64 << 20;
+
+/// A port of loopback that nobody listens on.
+pub(crate) fn unused_addr() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+/// A listener that takes one connection at a time and never accepts: once it is full, connects hang.
+pub(crate) fn full_listener() -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // SAFETY: listen takes no memory of ours; on a listening socket it changes the length of the queue.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let addr = listener.local_addr().unwrap();
+    let filler = TcpStream::connect(addr).expect("a queue of length 0 takes one connection");
+    (listener, vec![filler])
+}
+
+/// A peer that neither reads nor writes until the sender of the pair is dropped.
+pub(crate) fn black_hole() -> (mpsc::Sender<()>, SocketAddr, std::thread::JoinHandle<()>) {
+    let (release, hold) = mpsc::channel();
+    let (addr, served) = peer(move |stream| {
+        let _ = hold.recv();
+        drop(stream);
+    });
+    (release, addr, served)
 }

@@ -78,40 +78,6 @@ fn no_wake_up_is_lost_while_spinning() {
 }
 
 #[test]
-fn a_wake_up_before_the_wait_ends_it_at_once() {
-    let mut rig = Rig::new(&config(WritePath::SendMsg), &small_arena());
-    let handle = rig.transport.wake_handle();
-    (0..10).for_each(|_| handle.wake());
-    let started = Instant::now();
-    rig.step(PATIENCE);
-    assert_eq!(rig.seen, [Seen::Woken], "many calls, one event");
-    assert!(started.elapsed() < PATIENCE / 2);
-    rig.step(Duration::ZERO);
-    assert_eq!(rig.seen, [Seen::Woken]);
-    drop(rig.transport);
-    handle.wake();
-}
-
-#[test]
-fn a_wait_ends_when_its_time_is_over() {
-    for (_, features) in feature_sets() {
-        let mut rig = Rig::new(
-            &TransportConfig {
-                features,
-                ..config(WritePath::SendMsg)
-            },
-            &small_arena(),
-        );
-        let started = Instant::now();
-        rig.step(Duration::from_millis(30));
-        rig.step(Duration::from_millis(30));
-        assert!(started.elapsed() >= Duration::from_millis(60));
-        assert_eq!(rig.seen, []);
-        rig.finish();
-    }
-}
-
-#[test]
 fn an_idle_wait_sleeps_and_does_not_spin() {
     let mut rig = Rig::new(
         &TransportConfig {
