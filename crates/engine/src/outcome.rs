@@ -12,14 +12,14 @@ use ringmain_wire::ErrorCode;
 pub enum NotSentReason {
     /// The delivery deadline passed before the record could be written to a socket.
     DeadlineOver,
-    /// The server refused to admit it (code 58) until the deadline passed.
+    /// The server refused to admit it (code 58) until the delivery deadline passed.
     NotAdmitted,
     /// [`Producer::purge`](crate::Producer::purge) took it back.
     Purged,
     /// A record ahead of it in its partition is not stored, or may not be, and the order is strict: nothing
     /// behind such a record is sent until [`Producer::resume`](crate::Producer::resume).
     BehindUnstored,
-    /// The engine closed before it was sent.
+    /// The engine or the producer was closed or dropped before it was sent.
     Closed,
     /// The server refused the login for good, so nothing can be sent on this connection.
     LoginRefused {
@@ -39,7 +39,7 @@ impl fmt::Display for NotSentReason {
             Self::BehindUnstored => f.write_str(
                 "a record ahead of it in its partition is not stored, or may not be, and the order is strict",
             ),
-            Self::Closed => f.write_str("the engine closed before it was sent"),
+            Self::Closed => f.write_str("the engine or the producer was closed before it was sent"),
             Self::LoginRefused { code: Some(code) } => {
                 write!(f, "the server refused the login: {code}")
             }

@@ -70,7 +70,7 @@ pub struct Stats {
     pub logins_postponed: u64,
     /// Sessions ended by the server.
     pub evictions: u64,
-    /// Connections lost or not made.
+    /// Connections lost or not made. The end of one that was logged out is neither.
     pub disconnects: u64,
     /// Times the server's memory of duplicates was lost.
     pub coverage_losses: u64,

@@ -252,6 +252,88 @@ fn dropping_every_handle_answers_every_receipt() {
     assert!(receipt.outcome().is_some());
 }
 
+/// How an application ends with records that are not answered.
+type End = fn(Engine, ringmain::Producer);
+
+#[test]
+fn what_an_end_gives_up_was_closed_and_not_too_late() {
+    let ends: [(&str, End); 6] = [
+        ("Engine::close, at once", |engine, _| {
+            engine.close(Duration::ZERO);
+        }),
+        ("Engine::close, in a moment", |engine, _| {
+            engine.close(Duration::from_millis(50));
+        }),
+        ("Producer::close, at once", |_, producer| {
+            producer.close(Duration::ZERO);
+        }),
+        ("Producer::close, in a moment", |_, producer| {
+            producer.close(Duration::from_millis(50));
+        }),
+        ("purge", |_, producer| drop(producer.purge())),
+        ("drop", |engine, producer| drop((engine, producer))),
+    ];
+    let server = Server::stalled();
+    for (what, end) in ends {
+        let engine = server.engine().build().expect("a healthy server");
+        let producer = engine
+            .producer(server.stream("given-up"), "topic")
+            .create_if_missing(1)
+            .window_requests_max(1)
+            .batch_records_max(10)
+            .build()
+            .expect("a new topic");
+        let receipts = producer
+            .send_batch((0..60).map(|_| Record::new("x")))
+            .expect("accepted");
+        end(engine, producer);
+        let account = receipts.wait_deadline(Instant::now() + PATIENCE);
+        assert!(account.not_sent >= 50, "{what}: {account}");
+        let expected = match what {
+            "purge" => NotSentReason::Purged,
+            _ => NotSentReason::Closed,
+        };
+        for receipt in receipts.iter() {
+            match receipt.outcome() {
+                // What was in flight.
+                Some(Outcome::Unknown { .. }) => {}
+                Some(Outcome::NotSent { reason }) => assert_eq!(reason, expected, "{what}"),
+                other => panic!("{what}: {other:?}"),
+            }
+        }
+    }
+    // A record's own deadline that comes before that of the close is still its own.
+    let engine = server.engine().start();
+    let producer = engine
+        .producer(server.stream("late"), "topic")
+        .create_if_missing(1)
+        .window_requests_max(1)
+        .delivery_timeout_us(50_000)
+        .build()
+        .expect("a new topic");
+    drop(producer.send(Record::new("in flight")).expect("accepted"));
+    let waiting = producer.send(Record::new("behind it")).expect("accepted");
+    engine.close(PATIENCE);
+    let outcome = waiting.outcome().expect("closed");
+    let late = matches!(
+        outcome,
+        Outcome::Unknown { .. }
+            | Outcome::NotSent {
+                reason: NotSentReason::DeadlineOver
+            }
+    );
+    assert!(late, "{outcome}");
+}
+
+#[test]
+fn the_end_of_a_session_that_logs_out_is_no_loss() {
+    let server = Server::embedded(Broker::builder());
+    let engine = server.engine().connections(3).build().expect("healthy");
+    engine.close(PATIENCE);
+    let stats = engine.stats();
+    assert_eq!((stats.logins, stats.disconnects), (3, 0));
+}
+
 #[test]
 fn a_server_that_is_gone_ends_in_receipts_and_calls_that_explain() {
     let server = Server::embedded(Broker::builder());

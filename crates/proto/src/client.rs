@@ -309,10 +309,16 @@ impl Client {
         self.settle_all(now, NotSent::Purged);
     }
 
-    /// Gives up the undecided batches of one lane that are meant, as [`Client::purge`] does with all; the
+    /// Gives up for `reason` the undecided batches of one lane that are meant, as [`Client::purge`] does with all; the
     /// outcomes of those that wait come in their order. In a strict lane, the others that wait behind one of
     /// them end [`NotSent::BehindUnstored`].
-    pub fn purge_lane(&mut self, now: Micros, lane: LaneKey, is_meant: impl Fn(BatchKey) -> bool) {
+    pub fn purge_lane(
+        &mut self,
+        now: Micros,
+        lane: LaneKey,
+        reason: NotSent,
+        is_meant: impl Fn(BatchKey) -> bool,
+    ) {
         if self.lanes.opened(lane).is_none() {
             return;
         }
@@ -322,7 +328,7 @@ impl Client {
         while let Some(key) = next {
             next = self.batches.behind(key);
             if is_meant(key) {
-                self.decide_queued(key, NotSent::Purged);
+                self.decide_queued(key, reason);
                 is_behind = is_strict;
             } else if is_behind {
                 self.decide_queued(key, NotSent::BehindUnstored);
@@ -332,7 +338,7 @@ impl Client {
         let window = self.lanes[lane].window;
         for &key in window.keys() {
             if is_meant(key) && self.batches[key].stage.is_undecided() {
-                self.give_up_batch(now, key, NotSent::Purged);
+                self.give_up_batch(now, key, reason);
             }
         }
         self.settle_lane(now, lane);

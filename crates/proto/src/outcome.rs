@@ -85,6 +85,9 @@ pub enum NotSent {
     /// A batch ahead of it in a [`crate::Ordering::Strict`] lane is not stored, or may not be.
     #[error("a record ahead of it is not stored, and the order is strict")]
     BehindUnstored,
+    /// The client was closed, and the deadline of the close came before its own.
+    #[error("the client was closed before it was sent")]
+    Closed,
     /// The client ended first.
     #[error("the client ended: {0}")]
     Failed(FatalError),

@@ -71,11 +71,8 @@ fn at_the_deadline_of_a_close_everything_is_answered() {
     let mut world = world();
     close(&mut world, 700);
     world.advance(700);
-    let refused = Receipt::NotSent {
-        reason: NotSent::Refused,
-    };
-    let waited = Receipt::NotSent {
-        reason: NotSent::Deadline,
+    let closed = Receipt::NotSent {
+        reason: NotSent::Closed,
     };
     let mut receipts = world.receipts();
     receipts.sort_by_key(|(key, _)| *key);
@@ -83,9 +80,9 @@ fn at_the_deadline_of_a_close_everything_is_answered() {
         receipts,
         [
             (0, Receipt::Unknown { request: 1 }),
-            (1, refused),
-            (2, waited),
-            (3, waited)
+            (1, closed),
+            (2, closed),
+            (3, closed)
         ]
     );
     assert_eq!(
@@ -220,7 +217,9 @@ fn purging_some_batches_leaves_the_others() {
     let mut world = world();
     let purge = |world: &mut World, lane, keys: [u32; 2]| {
         let is_meant = |key: BatchKey| keys.contains(&key.0);
-        world.client.purge_lane(world.now, LaneKey(lane), is_meant);
+        world
+            .client
+            .purge_lane(world.now, LaneKey(lane), NotSent::Purged, is_meant);
     };
     purge(&mut world, 0, [0, 2]);
     purge(&mut world, 0, [2, 60]);

@@ -79,7 +79,9 @@ fn a_purged_oldest_holds_nothing_back() {
     assert_eq!(world.send_all(), []);
     world
         .client
-        .purge_lane(world.now, LaneKey(0), |key| key == BatchKey(0));
+        .purge_lane(world.now, LaneKey(0), NotSent::Purged, |key| {
+            key == BatchKey(0)
+        });
     world.drain();
     assert_eq!(
         world.receipts().last(),

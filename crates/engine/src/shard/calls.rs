@@ -213,7 +213,9 @@ impl Core {
             }),
             Answer::NotSent { reason } => Err(match reason {
                 ringmain_proto::NotSent::Failed(fatal) => CallError::Login(fatal.to_string()),
-                ringmain_proto::NotSent::Purged => CallError::Closed,
+                ringmain_proto::NotSent::Purged | ringmain_proto::NotSent::Closed => {
+                    CallError::Closed
+                }
                 _ => cell.timeout_error(),
             }),
             Answer::Unknown { .. } => Err(CallError::Lost { operation }),

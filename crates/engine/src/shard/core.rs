@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use ringmain_proto::{BatchKey, Ended, FatalError, Frame, Micros, SubmitError};
+use ringmain_proto::{BatchKey, Ended, FatalError, Frame, Micros, NotSent, SubmitError};
 
 use super::calls::CallTable;
 use super::connection::Connection;
@@ -268,6 +268,12 @@ impl Core {
         self.submit_sealed();
         self.purge = Some(Arc::clone(request));
         let mut held = false;
+        // Who takes records back purges; a close does not want them.
+        let reason = if request.hand_back {
+            NotSent::Purged
+        } else {
+            NotSent::Closed
+        };
         for entry in self.lanes.iter().flatten() {
             let place = &entry.lane.place;
             let batches = &self.batches;
@@ -278,7 +284,7 @@ impl Core {
             };
             self.conns[place.conn as usize]
                 .client
-                .purge_lane(now, place.key, is_meant);
+                .purge_lane(now, place.key, reason, is_meant);
         }
         self.resolve_outcomes(now);
         if hooks::commits(Mutation::SlotEarly) {

@@ -151,7 +151,7 @@ fn not_sent(reason: NotSent) -> NotSentReason {
         NotSent::Purged => NotSentReason::Purged,
         NotSent::BehindUnstored => NotSentReason::BehindUnstored,
         NotSent::Failed(fatal) => login_refused(fatal),
-        NotSent::NumbersExhausted => NotSentReason::Closed,
+        NotSent::Closed | NotSent::NumbersExhausted => NotSentReason::Closed,
     }
 }
 

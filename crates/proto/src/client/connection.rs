@@ -57,8 +57,12 @@ impl Client {
     /// # Errors
     /// [`DriverError::Session`] when there was none.
     pub fn handle_disconnected(&mut self, now: Micros) -> Result<(), DriverError> {
-        self.session.state = self.session.state.on(SessionEvent::Disconnected)?;
-        self.stats.disconnects += 1;
+        let before = self.session.state;
+        self.session.state = before.on(SessionEvent::Disconnected)?;
+        // The end of a session that was logged out or shut is no loss.
+        if !matches!(before, SessionState::LoggingOut | SessionState::Ending) {
+            self.stats.disconnects += 1;
+        }
         self.session.heartbeat = Heartbeat::Quiet;
         self.session.action_due = false;
         self.writes = Writes::default();

@@ -76,8 +76,16 @@ impl Client {
         }
     }
 
+    /// Why what is overdue was not sent.
+    pub(super) fn overdue_reason(&self, now: Micros) -> NotSent {
+        match self.session.closing {
+            Some(closing) if closing <= now => NotSent::Closed,
+            _ => NotSent::Deadline,
+        }
+    }
+
     pub(super) fn close_alarm(&mut self, now: Micros) {
-        self.settle_all(now, NotSent::Deadline);
+        self.settle_all(now, NotSent::Closed);
         match self.session.state {
             SessionState::Active | SessionState::LoggingOut => self.end(SessionEvent::Shut),
             _ => {}
@@ -94,7 +102,11 @@ impl Client {
     fn batch_alarm(&mut self, now: Micros, key: BatchKey) {
         let batch = &self.batches[key];
         if batch.request.deadline <= now {
-            return self.give_up_batch(now, key, NotSent::Deadline);
+            // A close brings all deadlines forward to its own, so the first that is met decides for all.
+            return match self.overdue_reason(now) {
+                NotSent::Closed => self.close_alarm(now),
+                reason => self.give_up_batch(now, key, reason),
+            };
         }
         assert_eq!(
             batch.stage,
@@ -114,7 +126,10 @@ impl Client {
     fn call_alarm(&mut self, now: Micros, key: CallKey) {
         let call = &self.calls[key];
         if call.request.deadline <= now {
-            return self.give_up_call(key, NotSent::Deadline);
+            return match self.overdue_reason(now) {
+                NotSent::Closed => self.close_alarm(now),
+                reason => self.give_up_call(key, reason),
+            };
         }
         match call.stage {
             Stage::Awaiting => {

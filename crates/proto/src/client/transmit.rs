@@ -137,7 +137,7 @@ impl Client {
         loop {
             let key = self.call_lines.turn(&self.calls, kind)?;
             if self.calls[key].request.deadline <= now {
-                self.give_up_call(key, NotSent::Deadline);
+                self.give_up_call(key, self.overdue_reason(now));
                 continue;
             }
             if !self.stamp_call(key, kind) {
@@ -186,7 +186,7 @@ impl Client {
         };
         if self.batches[key].request.deadline <= now {
             // The lane asks for its next turn by itself.
-            self.give_up_batch(now, key, NotSent::Deadline);
+            self.give_up_batch(now, key, self.overdue_reason(now));
             return None;
         }
         if turn == Turn::New(key) {

@@ -400,7 +400,8 @@ impl World {
     /// Purges the batches of one lane that are meant.
     pub(crate) fn purge_some(&mut self, lane: u32, is_meant: impl Fn(BatchKey) -> bool) {
         self.ledger.purge_some(LaneKey(lane), &is_meant);
-        self.client.purge_lane(self.now, LaneKey(lane), is_meant);
+        self.client
+            .purge_lane(self.now, LaneKey(lane), NotSent::Purged, is_meant);
         self.drain();
     }
 

@@ -116,6 +116,9 @@ impl Oracle {
                 reason: NotSent::Deadline | NotSent::Refused,
             } => !executed && overdue,
             Answer::NotSent {
+                reason: NotSent::Closed,
+            } => !executed && client.closes_at_us.is_some_and(|at_us| at_us <= now_us),
+            Answer::NotSent {
                 reason: NotSent::Purged,
             } => !executed && client.purged,
             Answer::NotSent {

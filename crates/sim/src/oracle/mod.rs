@@ -109,6 +109,8 @@ struct ClientRecord {
     may_fail: bool,
     failed: bool,
     purged: bool,
+    /// The deadline of its close, on its clock.
+    closes_at_us: Option<u64>,
     /// Its request numbers are used up.
     exhausted: bool,
     /// Its session was forgotten and it has no new one.
@@ -328,7 +330,10 @@ impl Oracle {
             Receipt::Rejected { .. } => record.refused,
             Receipt::NotSent {
                 reason: NotSent::Deadline,
-            } => overdue,
+            } => overdue && record.deadline_us < client.closes_at_us.or(Some(u64::MAX)),
+            Receipt::NotSent {
+                reason: NotSent::Closed,
+            } => client.closes_at_us.is_some_and(|at_us| at_us <= now_us),
             // A refusal may arrive while a write holds back the answer that something else decided.
             Receipt::NotSent {
                 reason: NotSent::Refused,
@@ -390,6 +395,7 @@ impl Oracle {
     /// A client is closing: whatever is open ends by `deadline_us` on its clock.
     pub(crate) fn closing(&mut self, client: usize, deadline_us: u64) {
         let record = &mut self.clients[client];
+        record.closes_at_us = Some(deadline_us);
         record.deadlines.clear();
         for &batch in &record.open {
             let own = &mut self.batches[batch as usize].deadline_us;
