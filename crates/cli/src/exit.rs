@@ -247,9 +247,9 @@ impl Failure {
     pub(crate) fn from_build(error: BuildError, server: &str) -> Self {
         match error {
             BuildError::ServerUrl(error) => Failure::ServerUrl(error),
-            BuildError::Resolve { host, source } => Failure::Unreachable {
+            BuildError::Resolve { host, why } => Failure::Unreachable {
                 server: server.to_owned(),
-                cause: format!("the host name {host} is unknown ({source})"),
+                cause: format!("the host name {host} has no address ({why})"),
             },
             BuildError::Connect(cause) => Failure::Unreachable {
                 server: server.to_owned(),

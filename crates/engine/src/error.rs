@@ -57,13 +57,13 @@ pub enum BuildError {
         /// Its length.
         bytes: usize,
     },
-    /// The environment's fault: a host name could not be resolved.
-    #[error("cannot resolve {host}: {source}; check the name and the resolver")]
+    /// The environment's fault: a host name could not be resolved, and no other address took the login.
+    #[error("cannot resolve {host}: {why}; check the name and the resolver")]
     Resolve {
         /// The host as given.
         host: String,
         /// What the resolver said.
-        source: std::io::Error,
+        why: String,
     },
     /// The environment's fault: the kernel refused the ring, the memory or the thread.
     #[error("{0}")]
@@ -233,6 +233,12 @@ pub enum CallError {
     /// The caller's fault: the engine is closed.
     #[error("the engine is closed: build a new one")]
     Closed,
+    /// The engine's thread ended; no call can be made any more.
+    #[error("the engine's thread has ended ({cause}): build a new engine")]
+    EngineFailed {
+        /// Its last words.
+        cause: String,
+    },
     /// The caller's fault: the body is larger than a frame may be.
     #[error("the body has {bytes} bytes, the largest possible is {max}")]
     BodyTooLarge {

@@ -33,6 +33,7 @@ mod partitioner;
 mod producer;
 mod receipt;
 mod record;
+mod resolver;
 pub mod server_url;
 mod sessions;
 mod shard;

@@ -83,6 +83,9 @@ pub const TIMEOUT_US_MIN: u64 = 1_000;
 /// The longest timeout or interval: a day.
 pub const TIMEOUT_US_MAX: u64 = 86_400_000_000;
 
+/// The longest wait for the answer to a login: what takes longer does not come.
+pub const LOGIN_TIMEOUT_US_MAX: u64 = 600_000_000;
+
 /// The longest linger. A batch spans at most 71 minutes by the protocol; a minute is already a mistake.
 pub const LINGER_US_MAX: u64 = 60_000_000;
 

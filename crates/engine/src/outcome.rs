@@ -21,6 +21,8 @@ pub enum NotSentReason {
     BehindUnstored,
     /// The engine or the producer was closed or dropped before it was sent.
     Closed,
+    /// The engine's thread ended before it was sent: its ring failed, or it panicked.
+    EngineFailed,
     /// The server refused the login for good, so nothing can be sent on this connection.
     LoginRefused {
         /// The server's code, `None` when it ended the session without one.
@@ -40,6 +42,7 @@ impl fmt::Display for NotSentReason {
                 "a record ahead of it in its partition is not stored, or may not be, and the order is strict",
             ),
             Self::Closed => f.write_str("the engine or the producer was closed before it was sent"),
+            Self::EngineFailed => f.write_str("the engine's thread ended before it was sent"),
             Self::LoginRefused { code: Some(code) } => {
                 write!(f, "the server refused the login: {code}")
             }

@@ -150,11 +150,13 @@ impl Address {
 }
 
 /// Dotted IPv4, or a host name: dot-separated labels of 1..=63 letters, digits, `-` and `_` that neither start
-/// nor end with `-`, 253 bytes together. A name of digits and dots alone is a mistyped IPv4 address.
+/// nor end with `-`, 253 bytes together. A dot behind the last says that the name is whole: no search domain is
+/// tried. A name of digits and dots alone is a mistyped IPv4 address.
 fn host_is_valid(host: &str) -> bool {
     if host.parse::<Ipv4Addr>().is_ok() {
         return true;
     }
+    let host = host.strip_suffix('.').unwrap_or(host);
     let numeric = host
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -567,6 +569,8 @@ impl ServerUrl {
             Some((hosts, options)) => (hosts, Some(options)),
             None => (rest, None),
         };
+        // What other tools write behind the port.
+        let hosts = hosts.strip_suffix('/').unwrap_or(hosts);
         let count = hosts.split(',').count();
         if count > ADDRESSES_MAX {
             return Err(ServerUrlError::AddressesTooMany { count });

@@ -6,6 +6,7 @@
 //! ```text
 //!  run       the loop: events, time, submit, transmit, wait
 //!  core      the tables: connections, lanes, batches
+//!  attempt   connecting: which address, how long, what came of it
 //!  inbound   bytes -> frames -> the protocol's decisions
 //!  outbound  decisions -> headers and pieces -> vectored writes
 //!  lanes     which lane may hand over its open batch now
@@ -13,6 +14,8 @@
 //!  outcomes  answers -> receipts, memory freed
 //! ```
 
+mod addresses;
+mod attempt;
 mod calls;
 mod connection;
 mod core;
@@ -41,6 +44,7 @@ use crate::gate::{Gate, Stock, Units};
 use crate::lane::Lane;
 use crate::ledger::Ledger;
 use crate::record::Record;
+use crate::resolver::Resolved;
 use crate::sessions::Sessions;
 use crate::stats::ShardStats;
 use crate::topic::Topic;
@@ -88,6 +92,12 @@ pub(crate) enum Command {
     Watch { topic: Arc<Topic>, refresh_us: u64 },
     /// Give up everything of one producer that is not answered.
     Purge(Arc<PurgeRequest>),
+    /// A lookup for a connection has an answer.
+    Resolved {
+        conn: usize,
+        lookup: u64,
+        resolved: Resolved,
+    },
     /// Resolve everything by `deadline`, log out, end.
     Close { deadline: Micros },
 }

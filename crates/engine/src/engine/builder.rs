@@ -3,6 +3,7 @@
 #[cfg(feature = "simulation")]
 mod simulate;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -22,6 +23,7 @@ use crate::error::{BuildError, CallError, in_range};
 use crate::gate::{Gate, Units};
 use crate::limits;
 use crate::receipt::Callbacks;
+use crate::resolver::{Resolver, Targets};
 use crate::server_url::{Credentials, ReconnectionRetries, ServerUrl, ServerUrlError};
 use crate::shard::{self, ShardConfig, ShardStart, ShardThread};
 use ringmain_io::driver::SocketOptions;
@@ -49,6 +51,7 @@ pub struct EngineBuilder {
     on_lost_coverage: OnLostCoverage,
     features: Features,
     socket_options: SocketOptions,
+    resolver: Resolver,
 }
 
 impl Default for EngineBuilder {
@@ -69,6 +72,7 @@ impl Default for EngineBuilder {
             on_lost_coverage: OnLostCoverage::Report,
             features: Features::default(),
             socket_options: SocketOptions::default(),
+            resolver: Resolver::default(),
         }
     }
 }
@@ -187,9 +191,22 @@ impl EngineBuilder {
     }
 
     /// How long `build` waits for the logins, 1 ms to a day. Default 10 s. It gives up earlier when every address has
-    /// refused the connection or the server has refused the login.
+    /// failed or the server has refused the login.
+    ///
+    /// Later connections have the same time: a lookup and a connect together, which all addresses share, and after
+    /// them the answer to the login, where one of several addresses has half of it and none more than ten minutes.
     pub fn connect_timeout_us(mut self, timeout_us: u64) -> Self {
         self.connect_timeout_us = timeout_us;
+        self
+    }
+
+    /// How the host names of the URL become addresses: instead of the system's resolver, which is the default. Called
+    /// at each attempt to connect, with host and port, on a thread of its own, so it may block.
+    pub fn resolver(
+        mut self,
+        resolve: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
+    ) -> Self {
+        self.resolver = Resolver(Arc::new(resolve));
         self
     }
 
@@ -208,7 +225,7 @@ impl EngineBuilder {
     pub fn build(mut self) -> Result<Engine, BuildError> {
         let server = self.server.take().ok_or(BuildError::ServerMissing)??;
         let plan = self.plan()?;
-        let addresses = resolve(&server)?;
+        let targets = self.targets(&server)?;
         let login_body = login_body(&server).map_err(|error| {
             BuildError::Call(CallError::Encode {
                 operation: "LoginRegister",
@@ -225,11 +242,20 @@ impl EngineBuilder {
             let clients = (0..*conns)
                 .map(|conn| self.client(&server, &mut registry, index == 0 && conn == 0, &plan))
                 .collect();
-            let login = (Arc::clone(&addresses), login_body.clone());
+            let login = (Arc::clone(&targets), login_body.clone());
             let config = self.shard_config(index, &plan, clients, login);
             started.push(shard::start(config, &start));
         }
-        self.assemble(&server, registry, start, started, addresses.len())
+        self.assemble(&server, registry, start, started)
+    }
+
+    fn targets(&self, server: &ServerUrl) -> Result<Arc<Targets>, BuildError> {
+        match Targets::new(server.addresses(), &self.resolver) {
+            Ok(targets) => Ok(Arc::new(targets)),
+            Err(error) => Err(BuildError::Setup(format!(
+                "no thread to look names up: {error}; raise the limit of processes (ulimit -u)"
+            ))),
+        }
     }
 
     /// What shard `index` needs to know.
@@ -238,7 +264,7 @@ impl EngineBuilder {
         index: usize,
         plan: &Plan,
         clients: Vec<Config>,
-        (addresses, login_body): (Arc<[SocketAddr]>, Bytes),
+        (targets, login_body): (Arc<Targets>, Bytes),
     ) -> ShardConfig {
         let conns = plan.conns_of_shards[index];
         ShardConfig {
@@ -249,7 +275,7 @@ impl EngineBuilder {
             huge_pages: self.huge_pages,
             clients,
             lanes_max: u32::from(conns) * plan.lanes_per_conn,
-            addresses,
+            targets,
             login_body,
             socket_options: self.socket_options,
             transport: TransportConfig {
@@ -271,7 +297,6 @@ impl EngineBuilder {
         registry: Registry,
         start: ShardStart,
         started: Vec<Result<ShardThread, BuildError>>,
-        addresses: usize,
     ) -> Result<Engine, BuildError> {
         let (mut shards, mut threads, mut failed) = (Vec::new(), Vec::new(), None);
         for shard in started {
@@ -303,21 +328,19 @@ impl EngineBuilder {
         if let Some(error) = failed {
             return Err(error);
         }
-        let deadline = Deadline::within(Duration::from_micros(self.connect_timeout_us));
+        let within = Duration::from_micros(self.connect_timeout_us);
+        let deadline = Deadline::within(within);
         // A round over all addresses, as often as the URL says.
         let rounds = match server.options().reconnection_retries {
             Some(ReconnectionRetries::Limit(retries)) => retries.saturating_add(1),
             Some(ReconnectionRetries::Unlimited) => u32::MAX,
             None => 1,
         };
-        let failures_max = u32::try_from(addresses)
-            .unwrap_or(u32::MAX)
-            .saturating_mul(rounds);
         for shard in &inner.shards {
             shard
                 .shared
                 .sessions
-                .wait_all_active(failures_max, deadline)?;
+                .wait_all_active(rounds, within, deadline)?;
         }
         Ok(Engine { inner })
     }
@@ -430,6 +453,11 @@ impl EngineBuilder {
         config.calls_max = if is_control { limits::CALLS_MAX } else { 1 };
         config.request_timeout_us = self.request_timeout_us;
         config.write_stall_us = limits::WRITE_STALL_US;
+        config.connect_timeout_us = self.connect_timeout_us;
+        // A server that takes connections and answers no login leaves time for another one.
+        let shares = server.addresses().len().min(2) as u64;
+        config.login_timeout_us =
+            (self.connect_timeout_us / shares).min(limits::LOGIN_TIMEOUT_US_MAX);
         config.on_lost_coverage = self.on_lost_coverage;
         if let Some(interval_us) = options.heartbeat_interval_us {
             config.heartbeat_interval_us =
@@ -471,18 +499,6 @@ fn free_cores(shards: usize) -> Vec<usize> {
         .collect()
 }
 
-fn resolve(server: &ServerUrl) -> Result<Arc<[SocketAddr]>, BuildError> {
-    let mut addresses = Vec::new();
-    for address in server.addresses() {
-        let resolved = address.resolve().map_err(|source| BuildError::Resolve {
-            host: address.host().to_owned(),
-            source,
-        })?;
-        addresses.extend(resolved);
-    }
-    Ok(addresses.into())
-}
-
 /// The body of every login.
 fn login_body(server: &ServerUrl) -> Result<Bytes, WireError> {
     let client_version = ClientVersion {
@@ -517,4 +533,42 @@ fn entropy() -> Result<[u64; 2], BuildError> {
         })
     };
     Ok([number()?, number()? | 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn login_timeout_us(hosts: &str, connect_timeout_us: u64) -> u64 {
+        let url = ServerUrl::parse(&format!("iggy://iggy:iggy@{hosts}")).expect("a URL");
+        let builder = Engine::builder()
+            .cores([])
+            .connect_timeout_us(connect_timeout_us);
+        let plan = builder.plan().expect("defaults");
+        let mut registry = Registry::new(&[1], 1, [1, 2]);
+        let config = builder.client(&url, &mut registry, true, &plan);
+        config.validate().expect("in range");
+        assert_eq!(config.connect_timeout_us, connect_timeout_us);
+        config.login_timeout_us
+    }
+
+    #[test]
+    fn a_login_has_the_time_that_the_caller_gives() {
+        let cases = [
+            ("h:1", 60_000_000, 60_000_000),
+            ("h:1", 1_000, 1_000),
+            ("h:1,i:1", 60_000_000, 30_000_000),
+            ("h:1,i:1,j:1", 60_000_000, 30_000_000),
+            ("h:1", limits::TIMEOUT_US_MAX, limits::LOGIN_TIMEOUT_US_MAX),
+        ];
+        for (hosts, connect_us, login_us) in cases {
+            assert_eq!(login_timeout_us(hosts, connect_us), login_us, "{hosts}");
+        }
+    }
+
+    #[test]
+    fn a_builder_shows_no_secret() {
+        let builder = Engine::builder().server("iggy://user:pl4nted@host:1");
+        assert!(!format!("{builder:?}").contains("pl4nted"));
+    }
 }

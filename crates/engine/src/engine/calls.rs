@@ -217,6 +217,9 @@ impl Engine {
             });
         }
         let shard = &self.inner.shards[0].shared;
+        if let Some(cause) = shard.sessions.failure() {
+            return Err(CallError::EngineFailed { cause });
+        }
         if self.inner.is_closed() || shard.has_ended() {
             return Err(CallError::Closed);
         }

@@ -59,14 +59,15 @@ fn credentials_are_percent_decoded_and_an_unfinished_escape_stands_for_itself() 
 
 #[test]
 fn hosts_of_every_kind_and_several_of_them() {
-    let url = ServerUrl::parse("iggy://t@[::1]:8090,10.0.0.2:1,iggy_1.example-net.:65535");
-    assert_eq!(
-        url.expect_err("trailing dot"),
-        ServerUrlError::Address {
-            number: 3,
-            problem: AddressProblem::Host
-        }
-    );
+    // A name that is whole, and what other tools write behind the port.
+    for whole in [
+        "iggy://t@example.net.:1",
+        "iggy://t@localhost.:1/",
+        "iggy://t@h:1/?nodelay=true",
+    ] {
+        let url = ServerUrl::parse(whole).expect(whole);
+        assert_eq!((url.addresses().len(), url.addresses()[0].port()), (1, 1));
+    }
     let url = ServerUrl::parse("iggy://t@[::1]:8090,10.0.0.2:1,iggy_1.example-net:65535")
         .expect("three addresses");
     assert_eq!(
@@ -213,7 +214,9 @@ fn malformed_addresses() {
         ("host:0", AddressProblem::Port),
         ("host:65536", AddressProblem::Port),
         ("host:+80", AddressProblem::Port),
-        ("host:80/", AddressProblem::Port),
+        ("host:80//", AddressProblem::Port),
+        ("host:80/x", AddressProblem::Port),
+        ("host:80/,host:81", AddressProblem::Port),
         ("[::1]:x", AddressProblem::Port),
         ("[::1:8090", AddressProblem::BracketOpen),
         ("[10.0.0.1]:8090", AddressProblem::NotIpv6),
@@ -223,6 +226,9 @@ fn malformed_addresses() {
         ("300.1.1.1:8090", AddressProblem::Host),
         ("-a:8090", AddressProblem::Host),
         ("a..b:8090", AddressProblem::Host),
+        ("a..:8090", AddressProblem::Host),
+        (".:8090", AddressProblem::Host),
+        ("10.0.0.1.:8090", AddressProblem::Host),
         ("a b:8090", AddressProblem::Host),
     ] {
         assert_eq!(address_problem(host), problem, "{host}");

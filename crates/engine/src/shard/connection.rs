@@ -3,13 +3,13 @@
 //! Holds the state; moving bytes is [`super::inbound`]'s and [`super::outbound`]'s job.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ringmain_proto::{Client, Frame};
+use ringmain_proto::{Client, Frame, Micros};
 use ringmain_wire::FrameDecoder;
 
+use super::addresses::Addresses;
 use super::calls::CallCell;
 use crate::limits;
 use ringmain_io::driver::{ConnIndex, SocketOptions};
@@ -34,12 +34,23 @@ pub(super) struct Connection {
     pub(super) decoder: FrameDecoder,
     /// The body of a login: version, user, password or token.
     pub(super) login_body: Bytes,
-    pub(super) addresses: Arc<[SocketAddr]>,
-    /// Which address comes next.
-    pub(super) address_next: usize,
+    pub(super) addresses: Addresses,
     pub(super) socket_options: SocketOptions,
-    /// The transport has it: from the connect until it failed or closed.
+    /// What all attempts together may take, and what the answer to a login may.
+    pub(super) connect_timeout_us: u64,
+    pub(super) login_timeout_us: u64,
+    /// When the lookup or the connect under way is given up.
+    pub(super) attempt_ends_at: Micros,
+    /// The driver has it: from the connect until it failed or closed.
     pub(super) is_open: bool,
+    /// The connect succeeded, and the connection is not lost yet.
+    pub(super) is_connected: bool,
+    /// It was logged in on this connection.
+    pub(super) is_logged_in: bool,
+    /// Why we close it ourselves.
+    pub(super) given_up: Option<String>,
+    /// What the protocol client had counted when it last gave a connection up.
+    pub(super) given_up_seen: [u64; 3],
     /// Bytes are unreadable, or memory of a write is wanted back: close at the next opportunity.
     pub(super) close_wanted: bool,
     /// Frames of the writes in flight, oldest first.
@@ -66,8 +77,9 @@ impl Connection {
     pub(super) fn new(
         index: ConnIndex,
         client: Client,
+        (connect_timeout_us, login_timeout_us): (u64, u64),
         login_body: Bytes,
-        addresses: Arc<[SocketAddr]>,
+        addresses: Addresses,
         socket_options: SocketOptions,
         headers: ConnectionHeaders,
     ) -> Self {
@@ -76,11 +88,16 @@ impl Connection {
             client,
             decoder: new_decoder(),
             login_body,
-            // Connections of one engine start at different addresses.
-            address_next: usize::from(index.0) % addresses.len(),
             addresses,
             socket_options,
+            connect_timeout_us,
+            login_timeout_us,
+            attempt_ends_at: Micros::MAX,
             is_open: false,
+            is_connected: false,
+            is_logged_in: false,
+            given_up: None,
+            given_up_seen: [0; 3],
             close_wanted: false,
             writing: VecDeque::with_capacity(FRAMES_MAX),
             writes: VecDeque::with_capacity(WRITES_MAX),
@@ -93,18 +110,6 @@ impl Connection {
                 .collect(),
             logins_seen: 0,
         }
-    }
-
-    /// The address to connect to now; the next call gives the next one.
-    pub(super) fn take_address(&mut self) -> SocketAddr {
-        let address = self.addresses[self.address_next];
-        self.address_next = (self.address_next + 1) % self.addresses.len();
-        address
-    }
-
-    /// A connection came up: stay with its address when it has to be made again.
-    pub(super) fn keep_address(&mut self) {
-        self.address_next = (self.address_next + self.addresses.len() - 1) % self.addresses.len();
     }
 
     /// Forgets the bytes of a connection that is gone.

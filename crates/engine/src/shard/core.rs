@@ -129,6 +129,7 @@ impl Core {
             if let Some(at) = conn.client.poll_deadline() {
                 next = next.min(at);
             }
+            next = next.min(conn.attempt_ends_at);
         }
         if let Some(Reverse((at, _))) = self.lingering.peek() {
             next = next.min(*at);
@@ -165,6 +166,11 @@ impl Core {
                 Command::Call(cell) => self.start_call(now, cell),
                 Command::Watch { topic, refresh_us } => self.calls.watch(now, topic, refresh_us),
                 Command::Purge(request) => self.purge(now, &request),
+                Command::Resolved {
+                    conn,
+                    lookup,
+                    resolved,
+                } => self.take_resolved(now, conn, lookup, resolved),
                 Command::Close { deadline } => self.close(now, deadline),
             }
         }
@@ -173,6 +179,7 @@ impl Core {
 
     fn run_timers(&mut self, now: Micros) {
         for index in 0..self.conns.len() {
+            self.run_attempt_timer(now, index);
             let client = &mut self.conns[index].client;
             if client.poll_deadline().is_some_and(|at| at <= now) {
                 client.handle_timeout(now);
@@ -199,7 +206,7 @@ impl Core {
                 connection = index,
                 "the server does not read; closing to free records that are overdue"
             );
-            conn.close_wanted = true;
+            conn.want_close("the server does not read".to_owned());
         }
     }
 
@@ -293,7 +300,8 @@ impl Core {
         // What is left is in a write that the kernel has not finished: only closing the connection frees it.
         for in_flight in self.batches.iter().flatten() {
             if Arc::ptr_eq(&in_flight.batch.ledger, &request.ledger) {
-                self.conns[in_flight.batch.lane.place.conn as usize].close_wanted = true;
+                self.conns[in_flight.batch.lane.place.conn as usize]
+                    .want_close("closed to free records that were given up".to_owned());
                 held = true;
             }
         }

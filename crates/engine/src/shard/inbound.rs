@@ -8,26 +8,20 @@ use bytes::Bytes;
 use ringmain_proto::{BatchKey, Frame, Micros, Reply, ReplyMatch, SessionState};
 use ringmain_wire::{EvictionReason, Inbound};
 
+use super::attempt::Lost;
 use super::connection::Connection;
 use super::core::Core;
-use ringmain_io::driver::{Event, LostCause};
+use crate::sessions::Obstacle;
+use ringmain_io::driver::Event;
 
 impl Core {
     /// Takes one event of the transport over.
     pub(super) fn handle_event(&mut self, now: Micros, event: Event<'_>) {
         match event {
-            Event::Connected { conn } => {
-                let connection = &mut self.conns[usize::from(conn.0)];
-                connection.keep_address();
-                connection
-                    .client
-                    .handle_connected(now)
-                    .expect("the transport reports a connection that was asked for");
+            Event::Connected { conn } => self.handle_connected(now, usize::from(conn.0)),
+            Event::ConnectFailed { conn, cause } | Event::Closed { conn, cause, .. } => {
+                self.handle_lost(now, usize::from(conn.0), Lost::Driver(cause));
             }
-            Event::ConnectFailed { conn, cause } => {
-                self.handle_lost(now, usize::from(conn.0), cause);
-            }
-            Event::Closed { conn, cause, .. } => self.handle_lost(now, usize::from(conn.0), cause),
             Event::Received { conn, bytes } => {
                 self.handle_received(now, usize::from(conn.0), bytes);
             }
@@ -35,32 +29,6 @@ impl Core {
             // The queues are looked at in every turn.
             Event::Woken => {}
         }
-    }
-
-    fn handle_lost(&mut self, now: Micros, index: usize, cause: LostCause) {
-        let conn = &mut self.conns[index];
-        let was_active = conn.client.state() == SessionState::Active;
-        conn.is_open = false;
-        conn.writing.clear();
-        conn.writes.clear();
-        conn.reset_decoder();
-        conn.client
-            .handle_disconnected(now)
-            .expect("the transport reports the end of a connection once");
-        if cause != LostCause::Local {
-            tracing::warn!(connection = index, %cause, "connection lost or not made");
-        }
-        self.shared.sessions.update(index, |status| {
-            status.is_active = false;
-            if !was_active {
-                status.failures += 1;
-            }
-            // What we closed ourselves has its reason noted where that was decided.
-            if cause != LostCause::Local || status.last_error.is_none() {
-                status.last_error = Some(cause.to_string());
-            }
-        });
-        self.note_session(index);
     }
 
     fn handle_write_done(&mut self, now: Micros, index: usize) {
@@ -84,6 +52,9 @@ impl Core {
 
     fn handle_received(&mut self, now: Micros, index: usize, bytes: &[u8]) {
         let mut input = bytes;
+        if self.conns[index].is_tls_alert(bytes) {
+            return self.refuse_bytes(index, "a TLS alert: the port speaks TLS, ringmain does not");
+        }
         loop {
             let conn = &mut self.conns[index];
             if conn.close_wanted {
@@ -131,9 +102,7 @@ impl Core {
         }
         tracing::warn!(connection = index, %reason, "the server ended the session");
         client.handle_eviction(now, reason);
-        self.shared.sessions.update(index, |status| {
-            status.last_error = Some(format!("the server ended the session: {reason}"));
-        });
+        self.conns[index].given_up = Some(format!("the server ended the session: {reason}"));
         self.note_session(index);
     }
 
@@ -157,12 +126,9 @@ impl Core {
             what,
             "the server sent bytes that are not a reply; closing the connection"
         );
-        self.conns[index].close_wanted = true;
-        self.shared.sessions.update(index, |status| {
-            status.last_error = Some(format!(
-                "the server sent bytes that are not a reply ({what}): is it an Iggy TCP port?"
-            ));
-        });
+        self.conns[index].want_close(format!(
+            "the server sent bytes that are not a reply ({what}): is it an Iggy TCP port?"
+        ));
     }
 
     /// Brings the session board and the lanes up to date with a session that may have changed.
@@ -175,16 +141,20 @@ impl Core {
             status.is_active = is_active;
             if is_active {
                 status.was_active = true;
-                status.failures = 0;
-                status.last_error = None;
+                status.rounds = 0;
+                status.doing = None;
+                status.obstacle = None;
             }
             if let Some(fatal) = fatal {
                 status.is_fatal = true;
-                status.last_error = Some(fatal.to_string());
+                status.obstacle = Some(Obstacle::Other(fatal.to_string()));
             }
         });
         if logins != self.conns[index].logins_seen {
-            self.conns[index].logins_seen = logins;
+            let conn = &mut self.conns[index];
+            conn.logins_seen = logins;
+            conn.is_logged_in = true;
+            conn.addresses.keep();
             tracing::info!(connection = index, logins, "logged in");
             self.look_at_lanes_of(index);
         }

@@ -23,17 +23,13 @@ impl Core {
         if conn.take_close_wanted() {
             driver.close(conn.index);
         }
-        while let Some(action) = conn.client.poll_connection(now) {
+        while let Some(action) = self.conns[index].client.poll_connection(now) {
             match action {
-                ConnectionAction::Connect => {
-                    let address = conn.take_address();
-                    tracing::debug!(connection = index, %address, "connecting");
-                    conn.is_open = true;
-                    driver.connect(conn.index, address, &conn.socket_options);
-                }
-                ConnectionAction::Disconnect => driver.close(conn.index),
+                ConnectionAction::Connect => self.begin_attempt(now, index, driver),
+                ConnectionAction::Disconnect => self.give_up_connection(now, index, driver),
             }
         }
+        self.connect_when_due(now, index, driver);
         self.transmit(now, index, driver);
     }
 

@@ -30,21 +30,28 @@ pub(super) fn run(mut core: Core, mut driver: impl Driver) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         turn_until_finished(&mut core, &mut driver)
     }));
-    match &outcome {
-        Ok(Ok(())) => tracing::debug!("shard closed"),
-        Ok(Err(error)) => {
-            tracing::error!(%error, "the shard's driver failed; nothing more is sent");
-        }
-        Err(_) => tracing::error!(
-            "the shard's thread panicked, which is a defect of ringmain; nothing more is sent"
-        ),
-    }
-    let is_orderly = matches!(outcome, Ok(Ok(())));
-    conclude(core, driver, is_orderly);
+    let failure = match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some(PANICKED.to_owned()),
+    };
+    conclude(core, driver, failure);
 }
 
-/// The end of a shard, orderly or not. Whatever is left is answered even if answering panics once more.
-pub(super) fn conclude(mut core: Core, driver: impl Driver, is_orderly: bool) {
+/// What is said of a shard that ended by a panic.
+pub(super) const PANICKED: &str =
+    "the shard's thread panicked, which is a defect of ringmain; its message is on standard error";
+
+/// The end of a shard: orderly, or because of `failure`. What is left is answered even if answering panics once more.
+pub(super) fn conclude(mut core: Core, driver: impl Driver, failure: Option<String>) {
+    let is_orderly = failure.is_none();
+    match failure {
+        None => tracing::debug!("shard closed"),
+        Some(cause) => {
+            tracing::error!(cause, "a shard ended before its time; nothing more is sent");
+            core.shared.sessions.fail(cause);
+        }
+    }
     let shared = Arc::clone(&core.shared);
     if catch_unwind(AssertUnwindSafe(|| end(&mut core))).is_err() {
         tracing::error!("the shard's thread panicked while ending");
@@ -123,7 +130,10 @@ fn end(core: &mut Core) {
         lane.seal_for_flush(&mut Vec::new());
     }
     let closed = BatchOutcome::NotSent {
-        reason: NotSentReason::Closed,
+        reason: match shared.sessions.failure() {
+            None => NotSentReason::Closed,
+            Some(_) => NotSentReason::EngineFailed,
+        },
     };
     while let Some(batch) = shared.sealed.pop() {
         core.finish_batch(batch, closed);
@@ -157,18 +167,22 @@ fn end(core: &mut Core) {
 }
 
 fn end_calls(core: &mut Core, shared: &ShardShared) {
+    let why = || match shared.sessions.failure() {
+        None => CallError::Closed,
+        Some(cause) => CallError::EngineFailed { cause },
+    };
     for conn in &mut core.conns {
         for slot in &mut conn.calls {
             if let Some(cell) = slot.cell.take() {
-                cell.finish(Err(CallError::Closed));
+                cell.finish(Err(why()));
             }
         }
     }
     for command in shared.commands().drain(..) {
         match command {
-            Command::Call(cell) => cell.finish(Err(CallError::Closed)),
+            Command::Call(cell) => cell.finish(Err(why())),
             Command::Purge(request) => request.done.set(),
-            Command::Watch { .. } | Command::Close { .. } => {}
+            Command::Watch { .. } | Command::Resolved { .. } | Command::Close { .. } => {}
         }
     }
 }

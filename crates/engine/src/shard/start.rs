@@ -4,7 +4,6 @@
 //! the shard's own thread, because the kernel binds it to that thread. `start` returns when the ring stands or the
 //! kernel has refused.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -12,6 +11,7 @@ use bytes::Bytes;
 use ringmain_proto::{Client, Config};
 
 use super::ShardShared;
+use super::addresses::Addresses;
 use super::connection::{Connection, ConnectionHeaders};
 use super::core::Core;
 use super::run::run;
@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::gate::{Gate, Units};
 use crate::limits;
+use crate::resolver::Targets;
 use ringmain_io::driver::{ConnIndex, Driver, SocketOptions};
 use ringmain_io::memory::{Arena, ArenaConfig, DriverMemory, SlotToken};
 use ringmain_io::transport::{Transport, TransportConfig};
@@ -34,7 +35,7 @@ pub(crate) struct ShardConfig {
     /// One for each connection: client id, seed, timeouts, tables.
     pub(crate) clients: Vec<Config>,
     pub(crate) lanes_max: u32,
-    pub(crate) addresses: Arc<[SocketAddr]>,
+    pub(crate) targets: Arc<Targets>,
     pub(crate) login_body: Bytes,
     pub(crate) socket_options: SocketOptions,
     pub(crate) transport: TransportConfig,
@@ -190,8 +191,12 @@ fn make_core(config: ShardConfig, shared: Arc<ShardShared>, arena: &Arena) -> Co
             Connection::new(
                 ConnIndex(u16::try_from(index).expect("few connections")),
                 Client::new(*client).expect("the builder checks the settings"),
+                (client.connect_timeout_us, client.login_timeout_us),
                 config.login_body.clone(),
-                Arc::clone(&config.addresses),
+                Addresses::new(
+                    Arc::clone(&config.targets),
+                    usize::from(config.index) + index,
+                ),
                 config.socket_options,
                 headers,
             )

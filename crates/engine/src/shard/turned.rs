@@ -6,7 +6,7 @@ use ringmain_io::driver::{Driver, DriverError};
 use ringmain_proto::{Client, Micros};
 
 use super::core::Core;
-use super::run::{conclude, turn};
+use super::run::{PANICKED, conclude, turn};
 
 /// See the module. Dropping it is the end of a shard whose thread panicked.
 pub(crate) struct Turned<D: Driver> {
@@ -30,11 +30,11 @@ impl<D: Driver> Turned<D> {
             return Ok(None);
         };
         let Some(timeout) = turn(core, driver, &mut self.published_at) else {
-            self.end(true);
+            self.end(None);
             return Ok(None);
         };
         if let Err(error) = driver.wait(Some(timeout)) {
-            self.end(false);
+            self.end(Some(error.to_string()));
             return Err(error);
         }
         Ok(Some(timeout))
@@ -57,16 +57,16 @@ impl<D: Driver> Turned<D> {
         }
     }
 
-    fn end(&mut self, is_orderly: bool) {
+    fn end(&mut self, failure: Option<String>) {
         if let Some((core, driver)) = self.parts.take() {
-            conclude(core, driver, is_orderly);
+            conclude(core, driver, failure);
         }
     }
 }
 
 impl<D: Driver> Drop for Turned<D> {
     fn drop(&mut self) {
-        self.end(false);
+        self.end(Some(PANICKED.to_owned()));
     }
 }
 

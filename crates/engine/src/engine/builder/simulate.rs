@@ -7,7 +7,7 @@ use ringmain_io::driver::Driver;
 use ringmain_io::memory::DriverMemory;
 use ringmain_proto::Config;
 
-use super::{EngineBuilder, login_body, resolve};
+use super::{EngineBuilder, login_body};
 use crate::clock::Clock;
 use crate::engine::registry::Registry;
 use crate::engine::{Engine, EngineInner, ShardHandle};
@@ -41,7 +41,7 @@ impl EngineBuilder {
     ) -> Result<(Engine, Vec<TurnedShard<D>>), BuildError> {
         let server = self.server.take().ok_or(BuildError::ServerMissing)??;
         let plan = self.plan()?;
-        let addresses = resolve(&server)?;
+        let targets = self.targets(&server)?;
         let login_body = login_body(&server).map_err(|error| {
             BuildError::Call(CallError::Encode {
                 operation: "LoginRegister",
@@ -62,7 +62,7 @@ impl EngineBuilder {
                 config
             };
             let clients = (0..*conns).map(&mut client).collect();
-            let login = (Arc::clone(&addresses), login_body.clone());
+            let login = (Arc::clone(&targets), login_body.clone());
             let config = self.shard_config(index, &plan, clients, login);
             let (shard, arena) = start_turned(config, &start, with.driver)?;
             let shared = Arc::clone(shard.shared());
