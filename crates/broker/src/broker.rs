@@ -3,15 +3,25 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::builder::{BrokerBuilder, StartError};
-use crate::net::{Command, Control, Setup, run};
+use crate::net::{Command, Control, Refused, RingRefused, Setup, run};
 use crate::profile::Driver;
 use crate::script::{Act, Fault};
 use crate::stats::BrokerStats;
 
-/// A running broker. Dropping it stops its thread and closes every connection.
+/// How long a start waits for the thread. A kernel interface that does not work is found out in about a second.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a drop waits for the thread.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A running broker. Dropping it stops its thread and closes every connection. A thread that does not
+/// end within five seconds, because the kernel does not let it, is left behind with an error in the log.
 #[derive(Debug)]
 pub struct Broker {
     addr: SocketAddr,
@@ -20,6 +30,8 @@ pub struct Broker {
     control: Option<Control>,
     /// `Some` until the drop.
     thread: Option<JoinHandle<()>>,
+    /// Hangs up when the thread ends. A message says that it never will.
+    ended: Mutex<Receiver<()>>,
 }
 
 impl Broker {
@@ -38,7 +50,8 @@ impl Broker {
         self.driver
     }
 
-    /// What the broker has counted so far. Whatever a client was answered before this call is in it.
+    /// What the broker has counted so far. Whatever a client was answered before this call is in it. All zero when the
+    /// kernel does not let the broker's thread work, after ten seconds at most.
     pub fn stats(&self) -> BrokerStats {
         // The thread ends before the handle only by a panic, which it has printed.
         self.ask(Command::Stats).unwrap_or_default()
@@ -64,38 +77,34 @@ impl Broker {
         let listener = TcpListener::bind(&builder.listen).map_err(listen_error)?;
         let addr = listener.local_addr().map_err(listen_error)?;
         let config = builder.config;
-        let (control, commands, woken) =
-            Control::pair().map_err(|source| StartError::Thread { source })?;
+        let thread_error = |source| StartError::Thread { source };
         let (started, ready) = mpsc::channel();
+        let (running, ended) = mpsc::channel();
+        let (control, orders) = Control::pair(running).map_err(thread_error)?;
         let setup = Setup {
             config,
             script: builder.script,
             driver: builder.driver,
             listener,
-            commands,
-            woken,
+            orders,
             started,
         };
         let thread = std::thread::Builder::new()
             .name("ringmain-broker".to_owned())
             .spawn(move || run(setup))
-            .map_err(|source| StartError::Thread { source })?;
-        let outcome = ready
-            .recv()
-            .unwrap_or_else(|_| Err(io::Error::other("the thread ended")));
-        match outcome {
-            Ok(driver) => Ok(Self {
-                addr,
-                driver,
-                control: Some(control),
-                thread: Some(thread),
-            }),
-            Err(source) => Err(StartError::Driver {
-                driver: builder.driver,
-                address: addr,
-                source,
-            }),
-        }
+            .map_err(thread_error)?;
+        let driver = match ready.recv_timeout(START_PATIENCE) {
+            Ok(Ok(driver)) => driver,
+            Ok(Err(refused)) => return Err(start_error(refused, builder.driver, addr)),
+            Err(error) => return Err(thread_error(io::Error::other(error))),
+        };
+        Ok(Self {
+            addr,
+            driver,
+            control: Some(control),
+            thread: Some(thread),
+            ended: Mutex::new(ended),
+        })
     }
 
     fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Option<T> {
@@ -106,9 +115,27 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         drop(self.control.take());
-        if let Some(thread) = self.thread.take() {
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if ended.recv_timeout(STOP_PATIENCE) != Err(RecvTimeoutError::Disconnected) {
+            tracing::error!("the broker's thread cannot end and is left behind");
+        } else if let Some(thread) = self.thread.take() {
             // A panic in the thread was already printed there; a second one here would abort the process.
             let _ = thread.join();
         }
+    }
+}
+
+fn start_error(refused: Refused, driver: Driver, address: SocketAddr) -> StartError {
+    match refused {
+        Refused::Ring(RingRefused { call, source }) => StartError::Ring {
+            call,
+            address,
+            source,
+        },
+        Refused::Setup(source) => StartError::Driver {
+            driver,
+            address,
+            source,
+        },
     }
 }

@@ -19,7 +19,7 @@ fn on_both(test: impl Fn(Broker), script: &Script) {
             .start()
         {
             Ok(broker) => test(broker),
-            Err(StartError::Driver { source, .. }) => {
+            Err(StartError::Ring { source, .. }) => {
                 println!("skipped: no {driver:?} here: {source}");
             }
             Err(error) => panic!("{error}"),

@@ -49,7 +49,7 @@ fn epoll_carries_sends_and_polls() {
 fn io_uring_carries_sends_and_polls() {
     match Broker::builder().driver(Driver::IoUring).start() {
         Ok(_) => send_and_poll(Driver::IoUring),
-        Err(StartError::Driver { source, .. }) => println!("skipped: no io_uring here: {source}"),
+        Err(StartError::Ring { source, .. }) => println!("skipped: no io_uring here: {source}"),
         Err(error) => panic!("{error}"),
     }
 }

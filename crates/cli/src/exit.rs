@@ -301,6 +301,7 @@ impl Failure {
     pub(crate) fn from_start(source: StartError) -> Self {
         let remedy = match source {
             StartError::Listen { .. } => "choose another --listen address",
+            StartError::Ring { .. } => "see the README's section on what the machine must allow",
             _ => "raise the limits of open files and threads",
         };
         Failure::Broker { source, remedy }

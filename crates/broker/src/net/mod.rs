@@ -6,6 +6,7 @@
 //!                          writer: State::next_outgoing -> socket
 //!   control  --command-> State                        (the handle in another thread)
 //!   timer    --due-----> State::tick
+//!   watch    --calls---> a task that notices a ring that fails  (a thread of its own)
 //! ```
 //!
 //! Every call into the state ends with [`Shared::settle`], which wakes the writers, readers and the timer that
@@ -14,8 +15,11 @@
 mod assembler;
 mod connection;
 mod control;
+mod pause;
+mod probe;
 mod runtime;
 mod signal;
+mod watch;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,7 +30,8 @@ use monoio::io::{CancelHandle, Canceller};
 
 pub(crate) use self::assembler::{Assembler, Frame, FramingLost};
 pub(crate) use self::control::{Command, Control};
-pub(crate) use self::runtime::{Setup, run};
+pub(crate) use self::probe::RingRefused;
+pub(crate) use self::runtime::{Refused, Setup, run};
 use self::signal::Signal;
 use crate::config::Now;
 use crate::state::{ConnectionKey, State};
@@ -108,6 +113,8 @@ pub(crate) struct Shared {
     inbound_bytes: Cell<usize>,
     /// A connection is gone.
     gone: Signal,
+    /// The broker ends.
+    stop: Signal,
     stopping: Cell<bool>,
 }
 
@@ -122,6 +129,7 @@ impl Shared {
             timer_due_us: Cell::new(None),
             inbound_bytes: Cell::new(0),
             gone: Signal::default(),
+            stop: Signal::default(),
             stopping: Cell::new(false),
         }
     }

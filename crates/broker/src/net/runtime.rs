@@ -2,23 +2,35 @@
 
 use std::io;
 use std::net::TcpListener as StdListener;
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 
 use monoio::io::Canceller;
-use monoio::net::{TcpListener, UnixStream};
+use monoio::net::TcpListener;
 use monoio::time::TimeDriver;
 use monoio::{IoUringDriver, LegacyDriver, RuntimeBuilder};
 
-use super::{Clock, Command, Shared, connection, control};
+use super::control::Orders;
+use super::pause::Pause;
+use super::probe::{self, RingRefused};
+use super::watch::Watch;
+use super::{Clock, Shared, connection};
 use crate::config::Config;
 use crate::profile::Driver;
 use crate::script::Script;
 use crate::state::State;
 
-/// What the thread reports once it runs: the interface it got.
-pub(crate) type Started = io::Result<Driver>;
+/// What the thread reports once an order has come through its interface: which one that is.
+pub(crate) type Started = Result<Driver, Refused>;
+
+/// Why no interface carries the broker.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// io_uring was asked for and does not work here.
+    Ring(RingRefused),
+    /// The runtime or its sockets could not be made.
+    Setup(io::Error),
+}
 
 /// What the thread needs.
 pub(crate) struct Setup {
@@ -26,70 +38,77 @@ pub(crate) struct Setup {
     pub(crate) script: Script,
     pub(crate) driver: Driver,
     pub(crate) listener: StdListener,
-    pub(crate) commands: Receiver<Command>,
-    pub(crate) woken: StdUnixStream,
+    pub(crate) orders: Orders,
     pub(crate) started: Sender<Started>,
 }
 
 /// Body of the broker's thread.
 pub(crate) fn run(setup: Setup) {
-    let uring = match setup.driver {
-        Driver::Epoll => None,
-        Driver::Auto if !monoio::utils::detect_uring() => None,
-        Driver::Auto => RuntimeBuilder::<TimeDriver<IoUringDriver>>::new()
-            .build()
-            .ok(),
-        Driver::IoUring => match RuntimeBuilder::<TimeDriver<IoUringDriver>>::new().build() {
-            Ok(runtime) => Some(runtime),
-            Err(error) => {
-                let _ = setup.started.send(Err(error));
-                return;
+    let started = setup.started.clone();
+    let done = match setup.driver {
+        Driver::Epoll => run_on_epoll(setup),
+        Driver::IoUring => probe::io_uring()
+            .map_err(Refused::Ring)
+            .and_then(|()| run_on_ring(setup)),
+        Driver::Auto => match probe::io_uring() {
+            Ok(()) => run_on_ring(setup),
+            Err(RingRefused { call, source }) => {
+                tracing::warn!(call, %source, "no io_uring for the broker, epoll carries it");
+                run_on_epoll(setup)
             }
         },
     };
-    if let Some(mut runtime) = uring {
-        runtime.block_on(serve(setup, Driver::IoUring));
-        return;
-    }
-    match RuntimeBuilder::<TimeDriver<LegacyDriver>>::new().build() {
-        Ok(mut runtime) => runtime.block_on(serve(setup, Driver::Epoll)),
-        Err(error) => {
-            let _ = setup.started.send(Err(error));
-        }
+    if let Err(refused) = done {
+        // Only a start waits for the answer.
+        let _ = started.send(Err(refused));
     }
 }
 
-async fn serve(setup: Setup, driver: Driver) {
+fn run_on_epoll(setup: Setup) -> Result<(), Refused> {
+    let mut runtime = RuntimeBuilder::<TimeDriver<LegacyDriver>>::new()
+        .build()
+        .map_err(Refused::Setup)?;
+    runtime.block_on(serve(setup, Driver::Epoll))
+}
+
+fn run_on_ring(setup: Setup) -> Result<(), Refused> {
+    let watch = Watch::start(setup.orders.health()).map_err(Refused::Setup)?;
+    let mut runtime = RuntimeBuilder::<TimeDriver<IoUringDriver>>::new()
+        .build()
+        .map_err(Refused::Setup)?;
+    let served = runtime.block_on(watch.guard(serve(setup, Driver::IoUring)));
+    served.map_err(Refused::Setup)?.unwrap_or_else(|| {
+        // Operations may be in flight whose buffers the kernel still uses: nothing of the runtime may be freed.
+        std::mem::forget(runtime);
+        let source = io::Error::other("no operation completes");
+        let call = "io_uring_enter";
+        Err(Refused::Ring(RingRefused { call, source }))
+    })
+}
+
+async fn serve(setup: Setup, driver: Driver) -> Result<(), Refused> {
     // epoll needs sockets that do not block, io_uring waits by itself only on those that do.
     let nonblocking = driver == Driver::Epoll;
-    let sockets = setup
+    setup
         .listener
         .set_nonblocking(nonblocking)
-        .and_then(|()| setup.woken.set_nonblocking(nonblocking))
-        .and_then(|()| {
-            Ok((
-                TcpListener::from_std(setup.listener)?,
-                UnixStream::from_std(setup.woken)?,
-            ))
-        });
-    let (listener, mut woken) = match sockets {
-        Ok(sockets) => sockets,
-        Err(error) => {
-            let _ = setup.started.send(Err(error));
-            return;
-        }
-    };
+        .map_err(Refused::Setup)?;
+    let listener = TcpListener::from_std(setup.listener).map_err(Refused::Setup)?;
+    let mut orders = setup.orders.open(nonblocking).map_err(Refused::Setup)?;
     let clock = Clock::new();
     let state = State::new(setup.config, setup.script, clock.now());
     let shared = Rc::new(Shared::new(state, clock));
     let accepting = Canceller::new();
     let acceptor = monoio::spawn(accept(Rc::clone(&shared), listener, accepting.handle()));
     let timer = monoio::spawn(keep_time(Rc::clone(&shared)));
-    let _ = setup.started.send(Ok(driver));
-    control::obey(&shared, &setup.commands, &mut woken).await;
+    if orders.first().await {
+        let _ = setup.started.send(Ok(driver));
+        orders.obey(&shared).await;
+    }
 
     shared.stopping.set(true);
     accepting.cancel();
+    shared.stop.raise();
     shared.timer.raise();
     acceptor.await;
     timer.await;
@@ -98,24 +117,29 @@ async fn serve(setup: Setup, driver: Driver) {
     while !shared.handles.borrow().is_empty() {
         shared.gone.raised().await;
     }
+    Ok(())
 }
 
 async fn accept(shared: Rc<Shared>, listener: TcpListener, cancel: monoio::io::CancelHandle) {
+    let mut pause = Pause::default();
     while !shared.stopping.get() {
-        let accepted = listener.cancelable_accept(cancel.clone()).await;
-        match accepted.and_then(|(stream, peer)| Ok((stream.local_addr()?, stream, peer))) {
-            Ok((local, stream, peer)) => {
-                let key = shared.with_state(|state, now| state.connect(peer, local, now));
-                if let Some(key) = key {
-                    let handle = shared.add_handle(key);
-                    monoio::spawn(connection::serve(Rc::clone(&shared), handle, stream, key));
+        match listener.cancelable_accept(cancel.clone()).await {
+            Ok((stream, peer)) => {
+                pause.reset();
+                // A peer that left early has no address any more.
+                if let Ok(local) = stream.local_addr() {
+                    let key = shared.with_state(|state, now| state.connect(peer, local, now));
+                    if let Some(key) = key {
+                        let handle = shared.add_handle(key);
+                        monoio::spawn(connection::serve(Rc::clone(&shared), handle, stream, key));
+                    }
                 }
             }
             Err(_) if shared.stopping.get() => return,
             Err(error) => {
-                // Out of descriptors, or a peer that left early: the next accept may do.
+                // Out of descriptors or memory: a later accept may do.
                 tracing::warn!(%error, "accept failed");
-                monoio::time::sleep(std::time::Duration::from_millis(10)).await;
+                let _ = monoio::time::timeout(pause.next(), shared.stop.raised()).await;
             }
         }
     }
