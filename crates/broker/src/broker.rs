@@ -14,14 +14,16 @@ use crate::profile::Driver;
 use crate::script::{Act, Fault};
 use crate::stats::BrokerStats;
 
-/// How long a start waits for the thread. A kernel interface that does not work is found out in about a second.
+/// How long a start waits for the thread. A kernel interface that does not work is found out in
+/// about a second.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a drop waits for the thread.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A running broker. Dropping it stops its thread and closes every connection. A thread that does not
-/// end within five seconds, because the kernel does not let it, is left behind with an error in the log.
+/// A running broker. Dropping it stops its thread and closes every connection. A thread that does
+/// not end within five seconds, because the kernel does not let it, is left behind with an error in
+/// the log.
 #[derive(Debug)]
 pub struct Broker {
     addr: SocketAddr,
@@ -50,8 +52,9 @@ impl Broker {
         self.driver
     }
 
-    /// What the broker has counted so far. Whatever a client was answered before this call is in it. All zero when the
-    /// kernel does not let the broker's thread work, after ten seconds at most.
+    /// What the broker has counted so far. Whatever a client was answered before this call is in
+    /// it. All zero when the kernel does not let the broker's thread work, after ten seconds at
+    /// most.
     pub fn stats(&self) -> BrokerStats {
         // The thread ends before the handle only by a panic, which it has printed.
         self.ask(Command::Stats).unwrap_or_default()

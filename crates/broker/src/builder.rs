@@ -80,15 +80,19 @@ impl BrokerBuilder {
         self
     }
 
-    /// Memory for the records of one topic, in bytes: past it the oldest batches are evicted, and counted.
-    /// Default 512 MiB. A topic's own `max_topic_size` can only lower it.
+    /// Memory for the records of one topic, in bytes: past it its oldest batches are evicted, and
+    /// counted. A batch that alone would pass it is refused, with code 4022 when it is one record
+    /// and 4023 when it is several. Default 512 MiB. A topic's own `max_topic_size` can only lower
+    /// it.
     #[must_use]
     pub fn topic_bytes_max(mut self, bytes: u64) -> Self {
         self.config.topic_bytes_max = bytes;
         self
     }
 
-    /// Memory for the records of all topics, in bytes: past it the topic that holds the most gives. Default 1 GiB.
+    /// Memory for the records of all topics, in bytes: past it the oldest batches of all are
+    /// evicted, whatever their topic, and counted. A batch that alone would pass it is refused, as
+    /// above. Default 1 GiB.
     #[must_use]
     pub fn memory_bytes_max(mut self, bytes: u64) -> Self {
         self.config.memory_bytes_max = bytes;
@@ -103,9 +107,10 @@ impl BrokerBuilder {
         self
     }
 
-    /// Memory for replies that wait to be written, of all connections together, in bytes: past it polls are refused as
-    /// not admitted (58), and a connection with replies waiting is not read. One connection alone is not read past
-    /// 1 MiB. Default 256 MiB.
+    /// Memory for replies that wait to be written or are being written, of all connections
+    /// together, in bytes: past it all but logins, pings and sends is refused as not admitted (58),
+    /// and a connection with replies waiting is not read. One connection alone is not read past 1
+    /// MiB. Default 256 MiB; never more than `memory_bytes_max`, 1 MiB at least.
     #[must_use]
     pub fn outbound_bytes_max(mut self, bytes: u64) -> Self {
         self.config.outbound_bytes_max = bytes;
@@ -163,13 +168,15 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// io_uring was asked for and a try of it was refused. [`Driver::Auto`] falls back to epoll by itself.
+    /// io_uring was asked for and a try of it was refused. [`Driver::Auto`] falls back to epoll by
+    /// itself.
     #[error(
         "cannot use io_uring for the broker on {address}: {call}: {source}; {}",
         ring_remedy(source)
     )]
     Ring {
-        /// The system call that was refused: `io_uring_setup`, `io_uring_register` or `io_uring_enter`.
+        /// The system call that was refused: `io_uring_setup`, `io_uring_register` or
+        /// `io_uring_enter`.
         call: &'static str,
         /// The bound address.
         address: SocketAddr,
@@ -192,7 +199,8 @@ pub enum StartError {
 fn ring_remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
-            "allow the io_uring calls in the seccomp profile and set the sysctl kernel.io_uring_disabled to 0, or use epoll"
+            "allow the io_uring calls in the seccomp profile and set the sysctl \
+             kernel.io_uring_disabled to 0, or use epoll"
         }
         io::ErrorKind::OutOfMemory => "raise the limit of locked memory (ulimit -l), or use epoll",
         io::ErrorKind::Unsupported => {

@@ -1,5 +1,6 @@
 //! What a broker was told at its start, and the clock it is given with every call.
 
+use crate::limits::OUTBOX_BYTES_MAX;
 use crate::profile::Profile;
 
 /// Settings that do not change while the broker runs.
@@ -16,7 +17,7 @@ pub(crate) struct Config {
     pub(crate) topic_bytes_max: u64,
     /// Partial frames of all connections.
     pub(crate) inbound_bytes_max: usize,
-    /// Replies that wait on all connections.
+    /// Replies that wait on all connections; see [`Config::outbound_bytes_max`].
     pub(crate) outbound_bytes_max: u64,
     pub(crate) connections_max: usize,
     /// A client is evicted after 1.2 times this without a frame. 0: never.
@@ -41,6 +42,15 @@ impl Default for Config {
             heartbeat_us: 30_000_000,
             commit_delay_us: 0,
         }
+    }
+}
+
+impl Config {
+    /// Replies that may wait on all connections: never more than records may take, and always
+    /// enough for one connection.
+    pub(crate) fn outbound_bytes_max(&self) -> u64 {
+        let records = self.memory_bytes_max.max(OUTBOX_BYTES_MAX as u64);
+        self.outbound_bytes_max.min(records)
     }
 }
 

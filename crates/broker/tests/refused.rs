@@ -1,5 +1,6 @@
-//! Kernels that refuse io_uring, at the start and later: a broker says so, works on epoll, or ends; it never hangs and
-//! never spins. The refusals are filters of system calls, as containers have them.
+//! Kernels that refuse io_uring, at the start and later: a broker says so, works on epoll, or ends;
+//! it never hangs and never spins. The refusals are filters of system calls, as containers have
+//! them.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! A ring that stops working while the broker runs. Each error in a process of its own, because a filter of system calls
-//! meets every thread of its process and cannot be taken back.
+//! A ring that stops working while the broker runs. Each error in a process of its own, because a
+//! filter of system calls meets every thread of its process and cannot be taken back.
 
 mod support;
 

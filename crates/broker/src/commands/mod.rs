@@ -3,6 +3,9 @@
 //! A request without a login gets status 40 when it is a read, and an eviction when it is replicated. What the
 //! protocol knows and this broker does not do is answered with status 5, and a code that the protocol does not
 //! know with status 3: nothing is met with silence that the real server would answer.
+//!
+//! While replies for slow readers take as much memory as they may, nothing but logins, pings and
+//! sends is admitted (status 58).
 
 mod create_partitions;
 mod create_stream;
@@ -76,6 +79,9 @@ pub(crate) fn dispatch(state: &mut State, call: &Call, frame: Frame<'_>) {
             let client = call.connection.transport_id();
             state.evict(call.connection, client, EvictionReason::NoSession);
         }
+        _ if call.operation != Operation::SendMessages && state.is_outbound_full() => {
+            state.deny(call, ErrorCode::TRANSIENT_NOT_ACCEPTED);
+        }
         Operation::SendMessages => send_messages::handle(state, call, frame),
         _ => write(state, call, frame.body()),
     }
@@ -93,6 +99,9 @@ fn read(state: &mut State, call: &Call, body: &[u8], bound: bool) {
             );
         }
         _ if !bound => state.deny_unbound(call),
+        _ if state.is_outbound_full() => {
+            state.deny_read(call, ErrorCode::TRANSIENT_NOT_ACCEPTED);
+        }
         CommandCode::POLL_MESSAGES => poll_messages::handle(state, call, body),
         CommandCode::GET_CONSUMER_OFFSET => get_consumer_offset::handle(state, call, body),
         CommandCode::GET_STREAM => get_stream::handle(state, call, body),

@@ -13,7 +13,7 @@
 //! 1009, 2010 or 3007, an auto-commit of one consumer too many with 3024.
 //!
 //! Simplified: consumer groups are answered with status 5. A reply ends before it would pass the protocol's frame
-//! limit. While replies of 256 MiB wait for slow readers, polls are not admitted (status 58).
+//! limit.
 
 use ringmain_wire::batch::{
     BATCH_HEADER_BYTES, BatchReader, Integrity, MESSAGE_HEADER_BYTES, Message, Stamp, stamp,
@@ -24,8 +24,7 @@ use ringmain_wire::header::BODY_BYTES_MAX;
 use ringmain_wire::payload::poll::{POLL_REPLY_PREFIX_BYTES, PollMessages, PollingStrategy};
 
 use super::{FEATURE_UNAVAILABLE, TOO_MANY_CONSUMER_OFFSETS, code, consumer_key, partition_id};
-use crate::limits::CONSUMER_OFFSETS_MAX;
-use crate::state::{Call, Partition, State};
+use crate::state::{Call, Partition, Place, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
     let Ok(request) = PollMessages::decode(body) else {
@@ -37,10 +36,6 @@ pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
         state.deny_read(call, FEATURE_UNAVAILABLE);
         return;
     };
-    if state.is_outbound_full() {
-        state.deny_read(call, ErrorCode::TRANSIENT_NOT_ACCEPTED);
-        return;
-    }
     let (stream, topic) = match state
         .catalog
         .topic_ids(&request.stream_id, &request.topic_id)
@@ -52,12 +47,17 @@ pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
         }
     };
     let partition_id = partition_id(request.partition);
-    let Some(partition) = state.catalog.partition_mut(stream, topic, partition_id) else {
+    let place = Place {
+        stream,
+        topic,
+        partition: partition_id,
+    };
+    let Some(partition) = state.partition(place) else {
         state.deny_read(call, ErrorCode::PARTITION_NOT_FOUND);
         return;
     };
     let stored = partition.offsets.get(&key).copied();
-    let room = stored.is_some() || partition.offsets.len() < CONSUMER_OFFSETS_MAX;
+    let room = stored.is_some() || state.has_offset_room(partition);
     if request.auto_commit && !room {
         state.deny_read(call, TOO_MANY_CONSUMER_OFFSETS);
         return;
@@ -72,7 +72,7 @@ pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
         && let Some(last) = reply.last_offset
     {
         // Auto-commit only moves forward.
-        partition.offsets.insert(key, last.max(stored.unwrap_or(0)));
+        state.auto_commit(place, key, last.max(stored.unwrap_or(0)));
     }
     state.reply_read(call, &reply.body);
 }

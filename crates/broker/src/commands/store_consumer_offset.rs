@@ -16,7 +16,6 @@ use ringmain_wire::codec::Decode;
 use ringmain_wire::payload::consumer::{AckLevel, StoreConsumerOffset};
 
 use super::{FEATURE_UNAVAILABLE, TOO_MANY_CONSUMER_OFFSETS, code, consumer_key, partition_id};
-use crate::limits::CONSUMER_OFFSETS_MAX;
 use crate::state::{Call, Place, State};
 
 /// The offset is not one of a record.
@@ -49,8 +48,7 @@ pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {
         return;
     };
     let (unwritten, current) = (partition.log.is_unwritten(), partition.log.current_offset());
-    let room =
-        partition.offsets.len() < CONSUMER_OFFSETS_MAX || partition.offsets.contains_key(&key);
+    let room = partition.offsets.contains_key(&key) || state.has_offset_room(partition);
     if unwritten || request.offset > current {
         state.deny(call, INVALID_OFFSET);
     } else if !room {

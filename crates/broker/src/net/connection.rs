@@ -4,6 +4,7 @@
 //! comes, for a short time, so that the peer's last bytes do not turn the close into a reset that destroys
 //! replies on their way; then both let go and the socket is closed.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,7 +22,10 @@ use crate::state::{ConnectionKey, Outgoing};
 const LINGER: Duration = Duration::from_millis(200);
 
 /// What is read and thrown away in one go while closing.
-const LINGER_BYTES: usize = 16 << 10;
+const LINGER_BYTES: usize = 4 << 10;
+
+/// How long a peer that sends no more may take to read what is queued for it.
+const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves a connection until it is closed.
 pub(super) async fn serve(
@@ -47,9 +51,15 @@ pub(super) async fn serve(
     }
     .run()
     .await;
-    shared.with_state(|state, _| state.disconnect(key));
+    // What is queued is still written to a peer that only sends no more, for a while.
+    shared.with_state(|state, _| state.hang_up(key));
     handle.outgoing.raise();
-    writer.await;
+    let mut writer = pin!(writer);
+    if monoio::time::timeout(DRAIN, writer.as_mut()).await.is_err() {
+        handle.abort();
+        writer.await;
+    }
+    shared.with_state(|state, _| state.disconnect(key));
     shared.handles.borrow_mut().remove(&key);
     shared.gone.raise();
 }

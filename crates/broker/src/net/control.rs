@@ -16,8 +16,8 @@ use super::watch::Health;
 use crate::script::{Act, Fault};
 use crate::stats::BrokerStats;
 
-/// How long the handle waits for an answer: a healthy broker needs milliseconds, on a machine that is busy a little
-/// more.
+/// How long the handle waits for an answer: a healthy broker needs milliseconds, on a machine that
+/// is busy a little more.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often the handle looks meanwhile whether an answer can come at all.
@@ -54,8 +54,8 @@ pub(crate) struct Orders {
 }
 
 impl Control {
-    /// The two ends. The first byte is on its way: when it arrives, the interface that carried it works.
-    /// `abandoned` is told when the broker's thread will never end.
+    /// The two ends. The first byte is on its way: when it arrives, the interface that carried it
+    /// works. `abandoned` is told when the broker's thread will never end.
     pub(crate) fn pair(abandoned: Sender<()>) -> io::Result<(Self, Orders)> {
         let (commands, received) = channel();
         let (mut wake, woken) = UnixStream::pair()?;
@@ -75,7 +75,8 @@ impl Control {
         Ok((control, orders))
     }
 
-    /// Sends a command and waits for its answer. `None` when the broker's thread has ended or does not answer.
+    /// Sends a command and waits for its answer. `None` when the broker's thread has ended or does
+    /// not answer.
     pub(crate) fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Option<T> {
         if self.health.is_failing() {
             return None;

@@ -1,7 +1,8 @@
 //! Whether io_uring works for this thread, found out by using it.
 //!
-//! A filter of system calls may allow the setup of a ring and refuse its use, and the runtime does not tell: it throws
-//! away what the kernel says. So each of the three system calls is made once, on a ring as large as the runtime's.
+//! A filter of system calls may allow the setup of a ring and refuse its use, and the runtime does
+//! not tell: it throws away what the kernel says. So each of the three system calls is made once,
+//! on a ring as large as the runtime's.
 
 use std::io;
 

@@ -78,7 +78,8 @@ fn run_on_ring(setup: Setup) -> Result<(), Refused> {
         .map_err(Refused::Setup)?;
     let served = runtime.block_on(watch.guard(serve(setup, Driver::IoUring)));
     served.map_err(Refused::Setup)?.unwrap_or_else(|| {
-        // Operations may be in flight whose buffers the kernel still uses: nothing of the runtime may be freed.
+        // Operations may be in flight whose buffers the kernel still uses: nothing of the runtime
+        // may be freed.
         std::mem::forget(runtime);
         let source = io::Error::other("no operation completes");
         let call = "io_uring_enter";

@@ -1,19 +1,22 @@
 //! Keeps the broker's thread from spinning on a ring that no longer works, and lets it end.
 //!
-//! The runtime throws away what the kernel says when it refuses to enter the ring, and tries again at once: no timer
-//! fires and no task runs by itself, and the thread takes a core for as long as the refusal lasts. Two ways into that
-//! thread remain, and a thread of its own, the watch, uses both:
+//! The runtime throws away what the kernel says when it refuses to enter the ring, and tries again
+//! at once: no timer fires and no task runs by itself, and the thread takes a core for as long as
+//! the refusal lasts. Two ways into that thread remain, and a thread of its own, the watch, uses
+//! both:
 //!
 //! ```text
-//! the runtime asks anew at each turn          another thread may wake a task: twice a second the watch calls one. The
-//! (most errors)                               task starts a timer at each call, which fires with the first turn of the
-//!                                             ring that succeeds. When the next call finds it waiting, the ring fails.
-//! the runtime asks anew within one call       completions are still taken. The watch, whose calls are not answered,
-//! (EAGAIN, EBUSY)                             completes a read, and the waker of that read is the broker's own.
+//! the runtime asks anew     another thread may wake a task: twice a second the watch calls one.
+//! at each turn              The task starts a timer at each call, which fires with the first turn
+//! (most errors)             of the ring that succeeds. A call that finds it waiting means that the
+//!                           ring fails.
+//! the runtime asks anew     completions are still taken. The watch, whose calls are not answered,
+//! within one call           completes a read, and the waker of that read is the broker's own.
+//! (EAGAIN, EBUSY)
 //! ```
 //!
-//! Either way the thread is then held: it sleeps, longer each time, and tries a ring that has nothing to do, until that
-//! one works or the broker is to end.
+//! Either way the thread is then held: it sleeps, longer each time, and tries a ring that has
+//! nothing to do, until that one works or the broker is to end.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, Write};
@@ -114,7 +117,8 @@ impl Watch {
         })
     }
 
-    /// Runs `work` on the ring. `None` when the ring failed and the broker is to end, or did not come to start.
+    /// Runs `work` on the ring. `None` when the ring failed and the broker is to end, or did not
+    /// come to start.
     pub(super) async fn guard<T>(&self, work: impl Future<Output = T>) -> io::Result<Option<T>> {
         let rung = monoio::net::UnixStream::from_std(self.rung.try_clone()?)?;
         let mut work = pin!(work);

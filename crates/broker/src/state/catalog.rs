@@ -12,9 +12,10 @@ use ringmain_wire::payload::LengthPrefixed;
 use ringmain_wire::payload::stream::{StreamDetails, StreamInfo, TopicInfo};
 use ringmain_wire::payload::topic::TopicDetails;
 
+use super::log::{StoredBatch, shrink};
 use super::partition::Partition;
 use super::topic_options::TopicOptions;
-use crate::limits::{PARTITIONS_MAX, STREAMS_MAX, TOPICS_PER_STREAM_MAX};
+use crate::limits::{PARTITIONS_MAX, STREAMS_MAX, TOPICS_MAX, TOPICS_PER_STREAM_MAX};
 
 /// Why the catalog did not change. The code is the one of the real server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +48,8 @@ pub(crate) struct Topic {
     pub(crate) partitions: Vec<Partition>,
     /// The partition that the next balanced send goes to, modulo the count.
     round_robin: usize,
-    /// Partition of each kept batch, oldest first: what retention evicts next.
-    pub(crate) append_order: VecDeque<u32>,
+    /// Age and partition of each kept batch, oldest first: what retention evicts next.
+    append_order: VecDeque<(u64, u32)>,
     /// Sum of the partitions' charged bytes.
     pub(crate) charged_bytes: u64,
 }
@@ -113,21 +114,21 @@ impl Topic {
 
     /// Forgets every record and every consumer's offset.
     fn purge(&mut self) -> Freed {
-        let uncommitted_bytes = self
-            .partitions
-            .iter()
-            .map(Partition::uncommitted_bytes)
-            .sum();
+        let freed = Freed::topic(self);
         for partition in &mut self.partitions {
             partition.purge();
         }
-        self.append_order.clear();
-        let charged_bytes = std::mem::take(&mut self.charged_bytes);
+        self.append_order = VecDeque::new();
+        self.charged_bytes = 0;
         Freed {
-            charged_bytes,
-            uncommitted_bytes,
             window_clients: 0,
+            ..freed
         }
+    }
+
+    /// Age of the oldest kept batch.
+    fn oldest(&self) -> Option<u64> {
+        self.append_order.front().map(|(age, _)| *age)
     }
 }
 
@@ -188,6 +189,7 @@ pub(crate) struct Freed {
     pub(crate) charged_bytes: u64,
     pub(crate) uncommitted_bytes: u64,
     pub(crate) window_clients: usize,
+    pub(crate) consumer_offsets: usize,
 }
 
 impl Freed {
@@ -196,6 +198,7 @@ impl Freed {
             charged_bytes: partition.log.charged_bytes(),
             uncommitted_bytes: partition.uncommitted_bytes(),
             window_clients: partition.window.clients(),
+            consumer_offsets: partition.offsets.len(),
         }
     }
 
@@ -212,6 +215,7 @@ impl Freed {
             charged_bytes: self.charged_bytes + other.charged_bytes,
             uncommitted_bytes: self.uncommitted_bytes + other.uncommitted_bytes,
             window_clients: self.window_clients + other.window_clients,
+            consumer_offsets: self.consumer_offsets + other.consumer_offsets,
         }
     }
 }
@@ -221,7 +225,12 @@ impl Freed {
 pub(crate) struct Catalog {
     pub(crate) streams: BTreeMap<u32, Stream>,
     stream_ids: HashMap<Box<str>, u32>,
+    topics: usize,
     partitions: usize,
+    /// Batches appended so far: the age of the next.
+    appended: u64,
+    /// Stream and topic of each topic's oldest batch, by its age.
+    oldest: BTreeMap<u64, (u32, u32)>,
 }
 
 impl Catalog {
@@ -289,17 +298,46 @@ impl Catalog {
             .flat_map(|stream| stream.topics.values())
     }
 
-    /// The topic that holds the most memory.
-    pub(crate) fn largest_topic(&self) -> Option<(u32, u32)> {
-        let topics = self.streams.values().flat_map(|stream| {
-            stream
-                .topics
-                .values()
-                .map(|topic| (topic.charged_bytes, (stream.id, topic.id)))
-        });
-        topics
-            .max_by_key(|(charged_bytes, _)| *charged_bytes)
-            .map(|(_, ids)| ids)
+    /// Appends a stamped batch to a partition that exists.
+    pub(crate) fn append(&mut self, stream: u32, topic: u32, partition: u32, batch: StoredBatch) {
+        let age = self.appended;
+        self.appended += 1;
+        let held = self.topic_mut(stream, topic);
+        let held = held.expect("the partition's topic exists");
+        held.charged_bytes += batch.charged_bytes();
+        held.partitions[partition as usize].log.append(batch);
+        held.append_order.push_back((age, partition));
+        if held.append_order.len() == 1 {
+            self.oldest.insert(age, (stream, topic));
+        }
+    }
+
+    /// Removes the oldest batch of a topic. `None` when it holds none.
+    pub(crate) fn evict_oldest(&mut self, stream: u32, topic: u32) -> Option<StoredBatch> {
+        let held = self.topic_mut(stream, topic)?;
+        let (age, partition) = held.append_order.pop_front()?;
+        shrink(&mut held.append_order);
+        let batch = held.partitions[partition as usize].log.evict_oldest();
+        let batch = batch.expect("every kept batch has one entry in the append order");
+        held.charged_bytes -= batch.charged_bytes();
+        let next = held.oldest();
+        self.age(stream, topic, Some(age), next);
+        Some(batch)
+    }
+
+    /// The topic that holds the oldest batch of all.
+    pub(crate) fn oldest_topic(&self) -> Option<(u32, u32)> {
+        self.oldest.first_key_value().map(|(_, ids)| *ids)
+    }
+
+    /// The oldest batch of a topic is another one.
+    fn age(&mut self, stream: u32, topic: u32, before: Option<u64>, now: Option<u64>) {
+        if let Some(before) = before {
+            self.oldest.remove(&before);
+        }
+        if let Some(now) = now {
+            self.oldest.insert(now, (stream, topic));
+        }
     }
 
     /// Partitions of the broker.
@@ -351,6 +389,10 @@ impl Catalog {
             return Err(STREAM_NOT_FOUND);
         };
         self.stream_ids.remove(&stream.name);
+        self.topics -= stream.topics.len();
+        for age in stream.topics.values().filter_map(Topic::oldest) {
+            self.oldest.remove(&age);
+        }
         self.partitions -= stream
             .topics
             .values()
@@ -367,6 +409,9 @@ impl Catalog {
     pub(crate) fn purge_stream(&mut self, stream: &Identifier<'_>) -> Result<Freed, Refused> {
         let id = self.stream_id(stream).ok_or(STREAM_NOT_FOUND)?;
         let stream = self.streams.get_mut(&id).ok_or(STREAM_NOT_FOUND)?;
+        for age in stream.topics.values().filter_map(Topic::oldest) {
+            self.oldest.remove(&age);
+        }
         Ok(stream
             .topics
             .values_mut()
@@ -380,10 +425,12 @@ impl Catalog {
         stream: &Identifier<'_>,
         topic: &Identifier<'_>,
     ) -> Result<Freed, Refused> {
-        let (stream, topic) = self.topic_ids(stream, topic)?;
-        self.topic_mut(stream, topic)
-            .map(Topic::purge)
-            .ok_or(TOPIC_NOT_FOUND)
+        let (stream_id, topic_id) = self.topic_ids(stream, topic)?;
+        let topic = self.topic_mut(stream_id, topic_id).ok_or(TOPIC_NOT_FOUND)?;
+        let oldest = topic.oldest();
+        let freed = topic.purge();
+        self.age(stream_id, topic_id, oldest, None);
+        Ok(freed)
     }
 
     /// Creates a topic.
@@ -402,12 +449,13 @@ impl Catalog {
         if stream.topic_ids.contains_key(name) {
             return Err(TOPIC_EXISTS);
         }
-        if stream.topics.len() >= TOPICS_PER_STREAM_MAX {
+        if stream.topics.len() >= TOPICS_PER_STREAM_MAX || self.topics >= TOPICS_MAX {
             return Err(TOO_MANY_TOPICS);
         }
         if self.partitions + partitions as usize > PARTITIONS_MAX {
             return Err(PARTITIONS_EXHAUSTED);
         }
+        self.topics += 1;
         self.partitions += partitions as usize;
         let id = lowest_free(&stream.topics);
         stream.topic_ids.insert(name.into(), id);
@@ -463,7 +511,9 @@ impl Catalog {
         let stream = self.streams.get_mut(&stream_id).ok_or(STREAM_NOT_FOUND)?;
         let topic = stream.topics.remove(&topic_id).ok_or(TOPIC_NOT_FOUND)?;
         stream.topic_ids.remove(&topic.name);
+        self.topics -= 1;
         self.partitions -= topic.partitions.len();
+        self.age(stream_id, topic_id, topic.oldest(), None);
         Ok(Freed::topic(&topic))
     }
 
@@ -500,6 +550,7 @@ impl Catalog {
         let Some(kept) = topic.partitions.len().checked_sub(count as usize) else {
             return Err(INVALID_PARTITIONS_COUNT);
         };
+        let before = topic.oldest();
         let removed = topic.partitions.drain(kept..);
         let freed = removed
             .map(|partition| Freed::partition(&partition))
@@ -507,7 +558,9 @@ impl Catalog {
         topic.charged_bytes -= freed.charged_bytes;
         topic
             .append_order
-            .retain(|partition| (*partition as usize) < kept);
+            .retain(|(_, partition)| (*partition as usize) < kept);
+        let now = topic.oldest();
+        self.age(stream_id, topic_id, before, now);
         self.partitions -= count as usize;
         Ok(freed)
     }

@@ -26,6 +26,10 @@ pub(crate) struct Session {
     pub(crate) epoch: u64,
 }
 
+/// Frames are joined to one write up to this size: a buffer that grows holds up to twice what is in
+/// it.
+const JOINED_BYTES_MAX: usize = 64 << 10;
+
 /// What is written next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outgoing {
@@ -60,6 +64,8 @@ pub(crate) struct Connection {
     pub(crate) stalled_until_us: u64,
     outgoing: VecDeque<Outgoing>,
     outgoing_bytes: usize,
+    /// Bytes handed out last: being written until the next are asked for.
+    written_bytes: usize,
     held: Vec<Held>,
     /// Set once; frames that still come are ignored.
     closing: bool,
@@ -75,6 +81,7 @@ impl Connection {
             stalled_until_us: 0,
             outgoing: VecDeque::new(),
             outgoing_bytes: 0,
+            written_bytes: 0,
             held: Vec::new(),
             closing: false,
         }
@@ -85,14 +92,14 @@ impl Connection {
         self.closing
     }
 
-    /// Bytes that wait to be written, held ones included.
+    /// Bytes that wait to be written or are being written, held ones included.
     pub(crate) fn outgoing_bytes(&self) -> usize {
-        self.outgoing_bytes + self.held_bytes()
+        self.queued_bytes() + self.held_bytes()
     }
 
-    /// Bytes that the writer can write now.
+    /// Bytes that the writer writes or can write now.
     pub(crate) fn queued_bytes(&self) -> usize {
-        self.outgoing_bytes
+        self.outgoing_bytes + self.written_bytes
     }
 
     fn held_bytes(&self) -> usize {
@@ -142,11 +149,13 @@ impl Connection {
         }
     }
 
-    /// What to write next.
+    /// What to write next, when what came before is written.
     pub(crate) fn next_outgoing(&mut self) -> Option<Outgoing> {
+        self.written_bytes = 0;
         let next = self.outgoing.pop_front()?;
         if let Outgoing::Bytes(bytes) | Outgoing::Pieces(bytes, _) = &next {
             self.outgoing_bytes -= bytes.len();
+            self.written_bytes = bytes.len();
         }
         Some(next)
     }
@@ -156,7 +165,9 @@ impl Connection {
             return;
         }
         self.outgoing_bytes += frame.len();
-        if let Some(Outgoing::Bytes(bytes)) = self.outgoing.back_mut() {
+        if let Some(Outgoing::Bytes(bytes)) = self.outgoing.back_mut()
+            && bytes.len() + frame.len() <= JOINED_BYTES_MAX
+        {
             bytes.extend_from_slice(frame);
         } else {
             self.outgoing.push_back(Outgoing::Bytes(frame.to_vec()));

@@ -126,6 +126,7 @@ impl State {
                 self.commit = COMMIT_AT_START;
                 self.charged_bytes = 0;
                 self.window_clients = 0;
+                self.consumer_offsets = 0;
             }
         }
     }

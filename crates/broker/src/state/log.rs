@@ -4,8 +4,13 @@
 
 use std::collections::VecDeque;
 
-/// Bytes of bookkeeping that a stored batch costs besides its record, charged to the topic.
-const BATCH_OVERHEAD_BYTES: usize = std::mem::size_of::<StoredBatch>();
+/// Bytes of bookkeeping that a stored batch costs besides its record, charged to the topic: its
+/// entries in the log and in the topic's order, in queues that may be half empty, and what the
+/// allocator keeps for itself.
+const BATCH_OVERHEAD_BYTES: usize = 2 * (size_of::<StoredBatch>() + size_of::<(u64, u32)>()) + 16;
+
+/// Entries of a queue that are not worth giving back.
+const QUEUE_ROOM_MIN: usize = 64;
 
 /// One batch as stored: header with the three stamped fields and the recomputed checksum, then the frames.
 #[derive(Debug)]
@@ -62,7 +67,19 @@ impl StoredBatch {
 
     /// Memory this batch is charged with.
     pub(crate) fn charged_bytes(&self) -> u64 {
-        (self.buffer.capacity() + BATCH_OVERHEAD_BYTES) as u64
+        charged_bytes(&self.buffer)
+    }
+}
+
+/// What a batch is charged with that is kept in `buffer`.
+pub(crate) fn charged_bytes(buffer: &Vec<u8>) -> u64 {
+    (buffer.capacity() + BATCH_OVERHEAD_BYTES) as u64
+}
+
+/// Gives room of a queue back when most of it is empty.
+pub(crate) fn shrink<T>(queue: &mut VecDeque<T>) {
+    if queue.capacity() > QUEUE_ROOM_MIN && queue.len() < queue.capacity() / 4 {
+        queue.shrink_to(queue.len() * 2);
     }
 }
 
@@ -141,6 +158,7 @@ impl PartitionLog {
         self.records -= u64::from(batch.records);
         self.charged_bytes -= batch.charged_bytes();
         self.record_bytes -= batch.record().len() as u64;
+        shrink(&mut self.batches);
         Some(batch)
     }
 

@@ -12,6 +12,7 @@ mod fault;
 mod log;
 mod partition;
 mod reply;
+mod retention;
 mod send;
 mod session;
 #[cfg(test)]
@@ -34,7 +35,9 @@ pub(crate) use self::send::{Place, ValidBatch};
 pub(crate) use self::topic_options::TopicOptions;
 use crate::commands;
 use crate::config::{Config, Now};
-use crate::limits::{CLIENTS_MAX, OUTBOX_BYTES_MAX};
+use crate::limits::{
+    CLIENTS_MAX, CONSUMER_OFFSETS_MAX, CONSUMER_OFFSETS_TOTAL_MAX, OUTBOX_BYTES_MAX,
+};
 use crate::net::Frame;
 use crate::script::{Fault, ReplyFault, Script, ScriptRun};
 use crate::stats::BrokerStats;
@@ -80,9 +83,11 @@ pub(crate) struct State {
     charged_bytes: u64,
     /// Clients in the windows of all partitions.
     window_clients: usize,
+    /// Offsets of consumers in all partitions.
+    consumer_offsets: usize,
     /// When heartbeats are looked at next.
     heartbeats_due_us: u64,
-    /// Bytes that wait to be written on all connections.
+    /// Bytes that wait to be written or are being written on all connections.
     outgoing_total: u64,
     script: ScriptRun,
     /// A fault keeps every send uncommitted.
@@ -114,6 +119,7 @@ impl State {
             uncommitted_bytes: 0,
             charged_bytes: 0,
             window_clients: 0,
+            consumer_offsets: 0,
             heartbeats_due_us,
             outgoing_total: 0,
             script: ScriptRun::new(script),
@@ -146,7 +152,17 @@ impl State {
         Some(key)
     }
 
-    /// The connection is gone.
+    /// The peer sends no more: what is queued is still written, and nothing after it.
+    pub(crate) fn hang_up(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.connections.get_mut(&key)
+            && let Some(session) = connection.session.take()
+        {
+            self.session_lost(session);
+        }
+        self.queue(key, |connection, _| connection.close());
+    }
+
+    /// The connection is gone, with the memory of all that was written on it.
     pub(crate) fn disconnect(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connections.remove(&key) else {
             return;
@@ -277,17 +293,20 @@ impl State {
         into.append(&mut self.touched);
     }
 
-    /// What to write next on a connection.
+    /// What to write next on a connection. What was handed out before is written: until then it
+    /// counts.
     pub(crate) fn next_outgoing(&mut self, key: ConnectionKey) -> Option<Outgoing> {
-        let outgoing = self.connections.get_mut(&key)?.next_outgoing();
+        let connection = self.connections.get_mut(&key)?;
+        let before = connection.outgoing_bytes();
+        let outgoing = connection.next_outgoing();
+        self.outgoing_total -= (before - connection.outgoing_bytes()) as u64;
         if let Some(Outgoing::Bytes(bytes) | Outgoing::Pieces(bytes, _)) = &outgoing {
             self.stats.bytes_out += bytes.len() as u64;
-            self.outgoing_total -= bytes.len() as u64;
         }
         outgoing
     }
 
-    /// Bytes that wait to be written on a connection.
+    /// Bytes that wait to be written or are being written on a connection.
     pub(crate) fn outgoing_bytes(&self, key: ConnectionKey) -> usize {
         self.connections
             .get(&key)
@@ -296,7 +315,22 @@ impl State {
 
     /// Whether all connections together have too much to write.
     pub(crate) fn is_outbound_full(&self) -> bool {
-        self.outgoing_total > self.config.outbound_bytes_max
+        self.outgoing_total > self.config.outbound_bytes_max()
+    }
+
+    /// Whether one more consumer may store an offset in a partition.
+    pub(crate) fn has_offset_room(&self, partition: &Partition) -> bool {
+        partition.offsets.len() < CONSUMER_OFFSETS_MAX
+            && self.consumer_offsets < CONSUMER_OFFSETS_TOTAL_MAX
+    }
+
+    /// Stores a consumer's offset outside of the partition's log.
+    pub(crate) fn auto_commit(&mut self, place: Place, key: ConsumerKey, offset: u64) {
+        if let Some(partition) = self.partition_mut(place)
+            && partition.offsets.insert(key, offset).is_none()
+        {
+            self.consumer_offsets += 1;
+        }
     }
 
     /// Whether a connection has too much to write for more requests of it to be read. One that has nothing to write now

@@ -35,6 +35,13 @@ pub(crate) struct Uncommitted {
     pub(crate) fault: Option<ReplyFault>,
 }
 
+impl Uncommitted {
+    /// Memory it holds.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        (self.buffer.capacity() + size_of::<Self>()) as u64
+    }
+}
+
 /// One partition of a topic.
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -99,10 +106,7 @@ impl Partition {
 
     /// Bytes that wait to be committed.
     pub(crate) fn uncommitted_bytes(&self) -> u64 {
-        self.uncommitted
-            .iter()
-            .map(|send| send.buffer.capacity() as u64)
-            .sum()
+        self.uncommitted.iter().map(Uncommitted::held_bytes).sum()
     }
 
     /// When the oldest uncommitted send is due.

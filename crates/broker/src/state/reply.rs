@@ -11,6 +11,9 @@ use ringmain_wire::operation::Operation;
 use super::{CLUSTER_ID, Call, ConnectionKey, State};
 use crate::config::Now;
 
+/// Room that the place where replies are put together keeps after a large one.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
 impl State {
     /// Answers a read or a ping.
     pub(crate) fn reply_read(&mut self, call: &Call, body: &[u8]) {
@@ -136,6 +139,7 @@ impl State {
                 self.timed.insert(key);
             }
         }
+        self.scratch.shrink_to(SCRATCH_BYTES_MAX);
     }
 
     /// Tells a client that its session is dead. The connection stays open.

@@ -1,4 +1,4 @@
-//! Sends from arrival to commit: the duplicate window, the queue, the stamp, the log, and retention.
+//! Sends from arrival to commit: the duplicate window, the queue, the stamp and the log.
 
 use std::collections::HashMap;
 
@@ -19,11 +19,6 @@ use crate::profile::Profile;
 
 /// The body that confirms one batch.
 const CONFIRMED_BYTES: usize = size_of::<u32>() + CONFIRMATION_BYTES;
-
-/// Evicted buffers that are kept for the next frames, and the sizes worth keeping: 32 MiB in all.
-const SPARES_MAX: usize = 8;
-const SPARE_BYTES_MIN: u64 = 64 << 10;
-const SPARE_BYTES_MAX: u64 = 4 << 20;
 
 /// Memory that all uncommitted sends may hold; the next send is dropped like one too many.
 const UNCOMMITTED_BYTES_MAX: u64 = 256 << 20;
@@ -106,11 +101,14 @@ impl State {
         let Some(partition) = self.partition_mut(place) else {
             return;
         };
+        let before = partition.offsets.len();
         change(&mut partition.offsets);
+        let after = partition.offsets.len();
         if logged {
             partition.commit += 1;
         }
         let commit = partition.commit;
+        self.consumer_offsets = self.consumer_offsets - before + after;
         if logged {
             self.remember(place, session.client, call.header.request());
         }
@@ -145,21 +143,32 @@ impl State {
         topic.partitions.get(place.partition as usize)
     }
 
-    fn partition_mut(&mut self, place: Place) -> Option<&mut Partition> {
+    pub(super) fn partition_mut(&mut self, place: Place) -> Option<&mut Partition> {
         self.catalog
             .partition_mut(place.stream, place.topic, place.partition)
     }
 
-    /// Takes a valid batch: commits it, or keeps it until commits go on, or drops it when the partition is full.
-    pub(crate) fn take_send(&mut self, call: &Call, place: Place, client: u128, batch: ValidBatch) {
+    /// Takes a valid batch: refuses one that is too large to be kept, commits it, keeps it until
+    /// commits go on, or drops it when the partition is full.
+    pub(crate) fn take_send(
+        &mut self,
+        call: &Call,
+        place: Place,
+        client: u128,
+        mut batch: ValidBatch,
+    ) {
+        if let Err(code) = self.fit(place, &mut batch) {
+            self.deny(call, code);
+            return;
+        }
         let delay_us = self.config.commit_delay_us;
         let uncommitted_bytes = self.uncommitted_bytes;
+        let uncommitted_bytes_max = UNCOMMITTED_BYTES_MAX.min(self.config.memory_bytes_max);
         let (held, fault) = (self.commits_held, self.reply_fault.take());
         let Some(partition) = self.partition_mut(place) else {
             return;
         };
-        let bytes = batch.buffer.capacity() as u64;
-        if !partition.has_room() || uncommitted_bytes + bytes > UNCOMMITTED_BYTES_MAX {
+        if !partition.has_room() {
             self.stats.sends_dropped += 1;
             return;
         }
@@ -177,8 +186,14 @@ impl State {
             self.commit_send(place, send, call.now);
             return;
         }
+        let held_bytes = send.held_bytes();
+        // One always fits, whatever the bound.
+        if uncommitted_bytes > 0 && uncommitted_bytes + held_bytes > uncommitted_bytes_max {
+            self.stats.sends_dropped += 1;
+            return;
+        }
         partition.take(send);
-        self.uncommitted_bytes += bytes;
+        self.uncommitted_bytes += held_bytes;
         self.unsettled.insert(place);
     }
 
@@ -212,7 +227,7 @@ impl State {
                     }
                     break;
                 };
-                self.uncommitted_bytes -= send.buffer.capacity() as u64;
+                self.uncommitted_bytes -= send.held_bytes();
                 self.commit_send(place, send, now);
             }
         }
@@ -263,39 +278,6 @@ impl State {
         self.reply_fault = None;
     }
 
-    /// Appends a stamped batch and makes room for it.
-    fn store(&mut self, place: Place, batch: StoredBatch) {
-        let charged = batch.charged_bytes();
-        self.stats.batches += 1;
-        self.stats.records += u64::from(batch.records);
-        self.stats.record_bytes += batch.record().len() as u64;
-        let topic = self
-            .catalog
-            .topic_mut(place.stream, place.topic)
-            .expect("the partition's topic exists");
-        topic.partitions[place.partition as usize].log.append(batch);
-        topic.append_order.push_back(place.partition);
-        topic.charged_bytes += charged;
-        self.charged_bytes += charged;
-        self.retain(place);
-    }
-
-    /// Memory for a frame of at least `bytes` bytes: that of an evicted batch when one fits well.
-    pub(crate) fn allocate(&mut self, bytes: usize) -> Vec<u8> {
-        let fits = self
-            .spare
-            .iter()
-            .rposition(|spare| (bytes..2 * bytes).contains(&spare.capacity()));
-        let Some(index) = fits else {
-            // What is kept does not fit what comes now.
-            self.spare.clear();
-            return Vec::with_capacity(bytes);
-        };
-        let mut buffer = self.spare.swap_remove(index);
-        buffer.clear();
-        buffer
-    }
-
     /// Counts a send of sink mode: no batch is read or kept, offsets go on.
     pub(crate) fn sink_send(&mut self, call: &Call, place: Place, records: u32) {
         let Some(partition) = self.partition_mut(place) else {
@@ -332,40 +314,5 @@ impl State {
             .encode(&mut body)
             .expect("one confirmation fits");
         self.reply_to(connection, fields, &body, now);
-    }
-
-    /// Evicts the oldest batches while the topic, or all topics together, hold more than they may.
-    fn retain(&mut self, place: Place) {
-        let topic_bytes_max = self.config.topic_bytes_max;
-        while let Some(topic) = self.catalog.topic_mut(place.stream, place.topic)
-            && topic.charged_bytes > topic_bytes_max.min(topic.options.retained_bytes_max())
-            && self.evict_oldest(place.stream, place.topic)
-        {}
-        while self.charged_bytes > self.config.memory_bytes_max {
-            let largest = self.catalog.largest_topic();
-            let evicted = largest.is_some_and(|(stream, topic)| self.evict_oldest(stream, topic));
-            assert!(evicted, "memory is charged to topics that hold batches");
-        }
-    }
-
-    /// Evicts the oldest batch of a topic. False when it holds none.
-    fn evict_oldest(&mut self, stream: u32, topic: u32) -> bool {
-        let Some(topic) = self.catalog.topic_mut(stream, topic) else {
-            return false;
-        };
-        let Some(partition) = topic.append_order.pop_front() else {
-            return false;
-        };
-        let batch = topic.partitions[partition as usize].log.evict_oldest();
-        let batch = batch.expect("every kept batch has one entry in the append order");
-        let charged = batch.charged_bytes();
-        topic.charged_bytes -= charged;
-        self.charged_bytes -= charged;
-        self.stats.records_evicted += u64::from(batch.records);
-        self.stats.record_bytes_evicted += batch.record().len() as u64;
-        if (SPARE_BYTES_MIN..=SPARE_BYTES_MAX).contains(&charged) && self.spare.len() < SPARES_MAX {
-            self.spare.push(batch.into_buffer());
-        }
-        true
     }
 }

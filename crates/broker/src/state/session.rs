@@ -157,5 +157,6 @@ impl State {
         self.charged_bytes -= freed.charged_bytes;
         self.uncommitted_bytes -= freed.uncommitted_bytes;
         self.window_clients -= freed.window_clients;
+        self.consumer_offsets -= freed.consumer_offsets;
     }
 }

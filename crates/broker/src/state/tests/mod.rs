@@ -3,6 +3,7 @@
 mod faults;
 mod partition_plane;
 mod reads;
+mod retention;
 mod sessions;
 
 use std::net::SocketAddr;
@@ -285,9 +286,18 @@ pub(super) fn create_topic(stream: &str, topic: &str, partitions_count: u32) -> 
 
 /// A send to `s`/`t`.
 pub(super) fn send_messages(partitioning: Partitioning<'_>, payloads: &[&[u8]]) -> Vec<u8> {
+    send_messages_to("t", partitioning, payloads)
+}
+
+/// A send to a topic of `s`.
+pub(super) fn send_messages_to(
+    topic: &str,
+    partitioning: Partitioning<'_>,
+    payloads: &[&[u8]],
+) -> Vec<u8> {
     let target = SendTarget {
         stream: identifier("s"),
-        topic: identifier("t"),
+        topic: identifier(topic),
         partitioning,
     };
     let bytes: usize = payloads.iter().map(|payload| payload.len() + 48).sum();

@@ -260,47 +260,6 @@ fn balanced_sends_take_turns_and_keys_stay() {
     assert_eq!(counts, [2, 2, 5], "one key, one partition");
 }
 
-#[test]
-fn retention_evicts_the_oldest_batch_of_the_topic_and_counts_it() {
-    let config = Config {
-        topic_bytes_max: 4096,
-        ..Config::default()
-    };
-    let (mut bench, peer) = Bench::with_topic(config, 2);
-    for request in 3..13 {
-        bench.send(peer, request, request as u32 % 2, &[0; 700]);
-    }
-    let kept = records(&bench, 0) + records(&bench, 1);
-    assert_eq!(bench.state.stats.records_evicted + kept, 10);
-    assert!(
-        (2..=4).contains(&kept),
-        "{kept} batches of about 1.1 kB fit 4 kB"
-    );
-    assert!(
-        records(&bench, 0).abs_diff(records(&bench, 1)) <= 1,
-        "the oldest went, whatever its partition"
-    );
-    assert!(bench.state.charged_bytes <= 4096);
-    let answer = bench.send(peer, 13, 0, b"a");
-    assert_eq!(answer.base_offset(), Some(5), "offsets go on");
-}
-
-#[test]
-fn the_topic_that_holds_the_most_gives_when_all_hold_too_much() {
-    let (mut bench, peer) = Bench::with_topic(
-        Config {
-            memory_bytes_max: 8192,
-            ..Config::default()
-        },
-        1,
-    );
-    for request in 3..20 {
-        bench.send(peer, request, 0, &[0; 700]);
-    }
-    assert!(bench.state.charged_bytes <= 8192);
-    assert_eq!(bench.state.stats.records_evicted + records(&bench, 0), 17);
-}
-
 fn store_offset(partition: PartitionChoice, offset: u64, ack: AckLevel) -> Vec<u8> {
     let consumer = Consumer::Consumer(identifier("c"));
     let (stream_id, topic_id) = (identifier("s"), identifier("t"));
