@@ -8,10 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::builder::{BrokerBuilder, StartError};
-use crate::net::{Command, Control, Refused, RingRefused, Setup, run};
+use crate::config::Config;
+use crate::net::{Command, Control, RingRefused, Setup, StartRefused, run};
 use crate::profile::Driver;
-use crate::script::{Act, Fault};
+use crate::script::{Act, Fault, Script};
+use crate::start_error::StartError;
 use crate::stats::BrokerStats;
 
 /// How long a start waits for the thread. A kernel interface that does not work is found out in
@@ -20,6 +21,27 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a drop waits for the thread.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is fixed when a broker starts.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// Address to listen on, `host:port`.
+    pub(crate) listen: String,
+    pub(crate) driver: Driver,
+    pub(crate) script: Script,
+    pub(crate) config: Config,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:0".to_owned(),
+            driver: Driver::default(),
+            script: Script::default(),
+            config: Config::default(),
+        }
+    }
+}
 
 /// A running broker. Dropping it stops its thread and closes every connection. A thread that does
 /// not end within five seconds, because the kernel does not let it, is left behind with an error in
@@ -37,11 +59,6 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Chooses address, limits and behaviour; finish with [`BrokerBuilder::start`].
-    pub fn builder() -> BrokerBuilder {
-        BrokerBuilder::default()
-    }
-
     /// The bound address, with the real port.
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -72,22 +89,22 @@ impl Broker {
         let _ = self.ask(|answer| Command::Act(act, answer));
     }
 
-    pub(crate) fn start(builder: BrokerBuilder) -> Result<Self, StartError> {
+    pub(crate) fn start(plan: Plan) -> Result<Self, StartError> {
         let listen_error = |source| StartError::Listen {
-            address: builder.listen.clone(),
+            address: plan.listen.clone(),
             source,
         };
-        let listener = TcpListener::bind(&builder.listen).map_err(listen_error)?;
+        let listener = TcpListener::bind(&plan.listen).map_err(listen_error)?;
         let addr = listener.local_addr().map_err(listen_error)?;
-        let config = builder.config;
+        let config = plan.config;
         let thread_error = |source| StartError::Thread { source };
         let (started, ready) = mpsc::channel();
         let (running, ended) = mpsc::channel();
         let (control, orders) = Control::pair(running).map_err(thread_error)?;
         let setup = Setup {
             config,
-            script: builder.script,
-            driver: builder.driver,
+            script: plan.script,
+            driver: plan.driver,
             listener,
             orders,
             started,
@@ -98,7 +115,7 @@ impl Broker {
             .map_err(thread_error)?;
         let driver = match ready.recv_timeout(START_PATIENCE) {
             Ok(Ok(driver)) => driver,
-            Ok(Err(refused)) => return Err(start_error(refused, builder.driver, addr)),
+            Ok(Err(refused)) => return Err(start_error(refused, plan.driver, addr)),
             Err(error) => return Err(thread_error(io::Error::other(error))),
         };
         Ok(Self {
@@ -128,14 +145,14 @@ impl Drop for Broker {
     }
 }
 
-fn start_error(refused: Refused, driver: Driver, address: SocketAddr) -> StartError {
+fn start_error(refused: StartRefused, driver: Driver, address: SocketAddr) -> StartError {
     match refused {
-        Refused::Ring(RingRefused { call, source }) => StartError::Ring {
+        StartRefused::Ring(RingRefused { call, source }) => StartError::Ring {
             call,
             address,
             source,
         },
-        Refused::Setup(source) => StartError::Driver {
+        StartRefused::Setup(source) => StartError::Driver {
             driver,
             address,
             source,

@@ -1,30 +1,20 @@
 //! Choosing a broker's address, limits and behaviour before it starts.
 
-use std::io;
-use std::net::SocketAddr;
-
-use crate::broker::Broker;
-use crate::config::Config;
+use crate::broker::{Broker, Plan};
 use crate::profile::{Driver, Profile};
 use crate::script::Script;
+use crate::start_error::StartError;
 
 /// Everything that is fixed when a broker starts. Made by [`Broker::builder`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct BrokerBuilder {
-    pub(crate) listen: String,
-    pub(crate) driver: Driver,
-    pub(crate) script: Script,
-    pub(crate) config: Config,
+    plan: Plan,
 }
 
-impl Default for BrokerBuilder {
-    fn default() -> Self {
-        Self {
-            listen: "127.0.0.1:0".to_owned(),
-            driver: Driver::default(),
-            script: Script::default(),
-            config: Config::default(),
-        }
+impl Broker {
+    /// Chooses address, limits and behaviour; finish with [`BrokerBuilder::start`].
+    pub fn builder() -> BrokerBuilder {
+        BrokerBuilder::default()
     }
 }
 
@@ -33,50 +23,50 @@ impl BrokerBuilder {
     /// [`Broker::addr`].
     #[must_use]
     pub fn listen(mut self, address: impl Into<String>) -> Self {
-        self.listen = address.into();
+        self.plan.listen = address.into();
         self
     }
 
     /// Server version to imitate. Default [`Profile::Release`].
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
-        self.config.profile = profile;
+        self.plan.config.profile = profile;
         self
     }
 
     /// Kernel interface. Default [`Driver::Auto`].
     #[must_use]
     pub fn driver(mut self, driver: Driver) -> Self {
-        self.driver = driver;
+        self.plan.driver = driver;
         self
     }
 
     /// Faults to commit. Default none.
     #[must_use]
     pub fn script(mut self, script: Script) -> Self {
-        self.script = script;
+        self.plan.script = script;
         self
     }
 
     /// Sink mode: read frame lengths, answer, store and verify nothing. For measuring a sender. Default false.
     #[must_use]
     pub fn sink(mut self, sink: bool) -> Self {
-        self.config.sink = sink;
+        self.plan.config.sink = sink;
         self
     }
 
     /// The one user. Default `iggy` with password `iggy`.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
-        self.config.username = name.into();
-        self.config.password = password.into();
+        self.plan.config.username = name.into();
+        self.plan.config.password = password.into();
         self
     }
 
     /// One more personal access token that the user can log in with. Default none.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.config.tokens.push(token.into());
+        self.plan.config.tokens.push(token.into());
         self
     }
 
@@ -86,7 +76,7 @@ impl BrokerBuilder {
     /// it.
     #[must_use]
     pub fn topic_bytes_max(mut self, bytes: u64) -> Self {
-        self.config.topic_bytes_max = bytes;
+        self.plan.config.topic_bytes_max = bytes;
         self
     }
 
@@ -95,7 +85,7 @@ impl BrokerBuilder {
     /// above. Default 1 GiB.
     #[must_use]
     pub fn memory_bytes_max(mut self, bytes: u64) -> Self {
-        self.config.memory_bytes_max = bytes;
+        self.plan.config.memory_bytes_max = bytes;
         self
     }
 
@@ -103,7 +93,7 @@ impl BrokerBuilder {
     /// passes it is closed. Default 256 MiB.
     #[must_use]
     pub fn inbound_bytes_max(mut self, bytes: usize) -> Self {
-        self.config.inbound_bytes_max = bytes;
+        self.plan.config.inbound_bytes_max = bytes;
         self
     }
 
@@ -113,14 +103,14 @@ impl BrokerBuilder {
     /// MiB. Default 256 MiB; never more than `memory_bytes_max`, 1 MiB at least.
     #[must_use]
     pub fn outbound_bytes_max(mut self, bytes: u64) -> Self {
-        self.config.outbound_bytes_max = bytes;
+        self.plan.config.outbound_bytes_max = bytes;
         self
     }
 
     /// Connections at the same time; more are closed at once. Default 16384.
     #[must_use]
     pub fn connections_max(mut self, connections: usize) -> Self {
-        self.config.connections_max = connections;
+        self.plan.config.connections_max = connections;
         self
     }
 
@@ -128,7 +118,7 @@ impl BrokerBuilder {
     /// evicts, and neither does [`Profile::Edge5`]. Default 30 s.
     #[must_use]
     pub fn heartbeat_us(mut self, us: u64) -> Self {
-        self.config.heartbeat_us = us;
+        self.plan.config.heartbeat_us = us;
         self
     }
 
@@ -136,7 +126,7 @@ impl BrokerBuilder {
     /// can fill up: it takes 32 uncommitted sends and queues 64, and drops the next without a reply.
     #[must_use]
     pub fn commit_delay_us(mut self, us: u64) -> Self {
-        self.config.commit_delay_us = us;
+        self.plan.config.commit_delay_us = us;
         self
     }
 
@@ -146,66 +136,6 @@ impl BrokerBuilder {
     ///
     /// [`StartError`] says what could not be had: the address, the thread or the kernel interface.
     pub fn start(self) -> Result<Broker, StartError> {
-        Broker::start(self)
-    }
-}
-
-/// Why a broker did not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The address does not parse, does not resolve, or is taken: choose another, or port 0.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address as given.
-        address: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The system refused a thread or a socket pair: a resource limit of this process.
-    #[error("cannot start the broker's thread: {source}")]
-    Thread {
-        /// What the system said.
-        source: io::Error,
-    },
-    /// io_uring was asked for and a try of it was refused. [`Driver::Auto`] falls back to epoll by
-    /// itself.
-    #[error(
-        "cannot use io_uring for the broker on {address}: {call}: {source}; {}",
-        ring_remedy(source)
-    )]
-    Ring {
-        /// The system call that was refused: `io_uring_setup`, `io_uring_register` or
-        /// `io_uring_enter`.
-        call: &'static str,
-        /// The bound address.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The runtime or its sockets could not be had: a resource limit of this process.
-    #[error("cannot set up {driver:?} for the broker on {address}: {source}")]
-    Driver {
-        /// The interface asked for.
-        driver: Driver,
-        /// The bound address.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-/// What to do about a ring that is refused.
-fn ring_remedy(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "allow the io_uring calls in the seccomp profile and set the sysctl \
-             kernel.io_uring_disabled to 0, or use epoll"
-        }
-        io::ErrorKind::OutOfMemory => "raise the limit of locked memory (ulimit -l), or use epoll",
-        io::ErrorKind::Unsupported => {
-            "use a kernel with io_uring and a seccomp profile that allows it, or epoll"
-        }
-        _ => "use epoll",
+        Broker::start(self.plan)
     }
 }

@@ -31,9 +31,11 @@ use ringmain_wire::text::{Secret, Text};
 use ringmain_wire::version::ProtocolVersion;
 use ringmain_wire::{Identifier, hash};
 
+use crate::commands;
 use crate::config::{Config, Now};
+use crate::frame::Frame;
 use crate::limits::{OUTBOX_BYTES_MAX, REPLIES_CACHED_BYTES_MAX};
-use crate::net::{Assembler, Frame};
+use crate::net::Assembler;
 use crate::profile::Profile;
 use crate::script::Script;
 use crate::state::{ConnectionKey, Outgoing, State};
@@ -167,8 +169,8 @@ impl Run {
     }
 
     fn give(&mut self, key: ConnectionKey, header: &[u8], body: &[u8]) {
-        self.state
-            .receive(key, Frame::Borrowed(&[header, body].concat()), self.now);
+        let frame = [header, body].concat();
+        commands::receive(&mut self.state, key, Frame::Borrowed(&frame), self.now);
     }
 
     /// What the socket's reader does, in reads that begin with at most `read_size` bytes.
@@ -208,9 +210,9 @@ impl Run {
                 Ok(None) => return,
                 Ok(Some(frame)) if fix_checksums => {
                     let frame = with_right_checksums(frame);
-                    self.state.receive(key, frame, self.now);
+                    commands::receive(&mut self.state, key, frame, self.now);
                 }
-                Ok(Some(frame)) => self.state.receive(key, frame, self.now),
+                Ok(Some(frame)) => commands::receive(&mut self.state, key, frame, self.now),
                 Err(_) => {
                     self.state.framing_lost(key);
                     return;

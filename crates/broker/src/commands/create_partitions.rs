@@ -12,7 +12,7 @@
 
 use ringmain_wire::payload::topic::{CreatePartitions, PARTITIONS_PER_REQUEST_MAX};
 
-use super::{TOO_MANY_PARTITIONS, decode_write};
+use super::common::{TOO_MANY_PARTITIONS, decode_write};
 use crate::state::{Call, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {

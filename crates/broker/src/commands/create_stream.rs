@@ -13,7 +13,7 @@
 use ringmain_wire::codec::Encode;
 use ringmain_wire::payload::stream::CreateStream;
 
-use super::{UNSUPPORTED_OPTION_KEY, decode_write};
+use super::common::{UNSUPPORTED_OPTION_KEY, decode_write};
 use crate::state::{Call, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {

@@ -13,7 +13,7 @@
 use ringmain_wire::codec::Encode;
 use ringmain_wire::payload::topic::{CreateTopic, PARTITIONS_PER_REQUEST_MAX};
 
-use super::{TOO_MANY_PARTITIONS, code, decode_write};
+use super::common::{TOO_MANY_PARTITIONS, code, decode_write};
 use crate::state::{Call, Refused, State, TopicOptions};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {

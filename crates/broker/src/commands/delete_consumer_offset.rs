@@ -14,7 +14,7 @@ use ringmain_wire::code::ErrorCode;
 use ringmain_wire::codec::Decode;
 use ringmain_wire::payload::consumer::{AckLevel, DeleteConsumerOffset};
 
-use super::{FEATURE_UNAVAILABLE, code, consumer_key, partition_id};
+use super::common::{FEATURE_UNAVAILABLE, code, consumer_key, partition_id};
 use crate::state::{Call, Place, State};
 
 /// The consumer has no offset in this partition.

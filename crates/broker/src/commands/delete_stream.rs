@@ -11,7 +11,7 @@
 
 use ringmain_wire::payload::stream::DeleteStream;
 
-use super::decode_write;
+use super::common::decode_write;
 use crate::state::{Call, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {

@@ -14,7 +14,7 @@ use ringmain_wire::code::ErrorCode;
 use ringmain_wire::codec::{Decode, Encode};
 use ringmain_wire::payload::consumer::{ConsumerOffsetInfo, GetConsumerOffset};
 
-use super::{FEATURE_UNAVAILABLE, consumer_key, partition_id};
+use super::common::{FEATURE_UNAVAILABLE, consumer_key, partition_id};
 use crate::state::{Call, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {

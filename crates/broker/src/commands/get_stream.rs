@@ -10,7 +10,7 @@
 use ringmain_wire::codec::Encode;
 use ringmain_wire::payload::stream::GetStream;
 
-use super::decode_read;
+use super::common::decode_read;
 use crate::state::{Call, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {

@@ -11,7 +11,7 @@ use ringmain_wire::codec::Encode;
 use ringmain_wire::payload::Counted;
 use ringmain_wire::payload::topic::GetTopics;
 
-use super::decode_read;
+use super::common::decode_read;
 use crate::state::{Call, State, Topic};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {

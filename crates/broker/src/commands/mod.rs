@@ -7,6 +7,7 @@
 //! While replies for slow readers take as much memory as they may, nothing but logins, pings and
 //! sends is admitted (status 58).
 
+mod common;
 mod create_partitions;
 mod create_stream;
 mod create_topic;
@@ -34,37 +35,24 @@ mod update_stream;
 mod update_topic;
 
 use ringmain_wire::code::ErrorCode;
-use ringmain_wire::codec::Decode;
 use ringmain_wire::eviction::EvictionReason;
-use ringmain_wire::hash::key_hash;
-use ringmain_wire::identifier::Identifier;
 use ringmain_wire::operation::{CommandCode, Operation, Plane};
-use ringmain_wire::payload::consumer::{Consumer, PartitionChoice};
 
-use crate::net::Frame;
-use crate::state::{Call, ConsumerKey, State};
+use self::common::{FEATURE_UNAVAILABLE, INVALID_FORMAT};
+use crate::config::Now;
+use crate::frame::Frame;
+use crate::state::{Call, ConnectionKey, State};
 
-/// Status of a body whose stamp in the header is wrong.
-const INVALID_FORMAT: ErrorCode = code(4);
-/// Status of what the broker does not do.
-const FEATURE_UNAVAILABLE: ErrorCode = code(5);
-/// Status of a request for no partitions, or for more than 1000.
-const TOO_MANY_PARTITIONS: ErrorCode = code(2015);
-/// Status of an offset of one consumer too many for the partition.
-const TOO_MANY_CONSUMER_OFFSETS: ErrorCode = code(3024);
-/// Status of an option that the command does not have.
-const UNSUPPORTED_OPTION_KEY: ErrorCode = code(4041);
-
-/// A code that the broker itself chose, so it is never 0.
-const fn code(code: u32) -> ErrorCode {
-    match ErrorCode::new(code) {
-        Some(code) => code,
-        None => panic!("no code is 0"),
+/// Handles one frame of a connection.
+pub(crate) fn receive(state: &mut State, key: ConnectionKey, frame: Frame<'_>, now: Now) {
+    if let Some(call) = state.admit(key, &frame, now) {
+        dispatch(state, &call, frame);
+        state.handled(&call);
     }
 }
 
 /// Handles one request whose header keeps the rules.
-pub(crate) fn dispatch(state: &mut State, call: &Call, frame: Frame<'_>) {
+fn dispatch(state: &mut State, call: &Call, frame: Frame<'_>) {
     if call.header.check_stamp(frame.body()).is_err() {
         state.stats.requests_invalid += 1;
         state.deny(call, INVALID_FORMAT);
@@ -140,42 +128,5 @@ fn write(state: &mut State, call: &Call, body: &[u8]) {
             );
             state.deny(call, FEATURE_UNAVAILABLE);
         }
-    }
-}
-
-/// Decodes the body of a read, or refuses it with status 3.
-fn decode_read<'a, T: Decode<'a>>(state: &mut State, call: &Call, body: &'a [u8]) -> Option<T> {
-    let request = T::decode(body);
-    if request.is_err() {
-        state.stats.requests_invalid += 1;
-        state.deny_read(call, ErrorCode::INVALID_COMMAND);
-    }
-    request.ok()
-}
-
-/// Decodes the body of a metadata request, or refuses it with status 3 before it reaches the log.
-fn decode_write<'a, T: Decode<'a>>(state: &mut State, call: &Call, body: &'a [u8]) -> Option<T> {
-    let request = T::decode(body);
-    if request.is_err() {
-        state.stats.requests_invalid += 1;
-        state.deny(call, ErrorCode::INVALID_COMMAND);
-    }
-    request.ok()
-}
-
-/// Where a consumer's offset is kept: names are hashed to a number, as in the real server. `None` for a group.
-fn consumer_key(consumer: &Consumer<'_>) -> Option<ConsumerKey> {
-    match consumer {
-        Consumer::Consumer(Identifier::Numeric(number)) => Some(*number),
-        Consumer::Consumer(Identifier::String(name)) => Some(key_hash(name.as_str().as_bytes())),
-        Consumer::ConsumerGroup(_) => None,
-    }
-}
-
-/// The partition that a client named, or the first.
-fn partition_id(choice: PartitionChoice) -> u32 {
-    match choice {
-        PartitionChoice::ByServer => 0,
-        PartitionChoice::PartitionId(partition) => partition,
     }
 }

@@ -23,7 +23,9 @@ use ringmain_wire::codec::Decode;
 use ringmain_wire::header::BODY_BYTES_MAX;
 use ringmain_wire::payload::poll::{POLL_REPLY_PREFIX_BYTES, PollMessages, PollingStrategy};
 
-use super::{FEATURE_UNAVAILABLE, TOO_MANY_CONSUMER_OFFSETS, code, consumer_key, partition_id};
+use super::common::{
+    FEATURE_UNAVAILABLE, TOO_MANY_CONSUMER_OFFSETS, code, consumer_key, partition_id,
+};
 use crate::state::{Call, Partition, Place, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {

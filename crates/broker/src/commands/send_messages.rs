@@ -17,7 +17,7 @@ use ringmain_wire::code::ErrorCode;
 use ringmain_wire::header::HEADER_BYTES;
 use ringmain_wire::partitioning::Partitioning;
 
-use crate::net::Frame;
+use crate::frame::Frame;
 use crate::state::{Call, Place, State, ValidBatch};
 
 pub(super) fn handle(state: &mut State, call: &Call, frame: Frame<'_>) {

@@ -15,7 +15,9 @@ use ringmain_wire::code::ErrorCode;
 use ringmain_wire::codec::Decode;
 use ringmain_wire::payload::consumer::{AckLevel, StoreConsumerOffset};
 
-use super::{FEATURE_UNAVAILABLE, TOO_MANY_CONSUMER_OFFSETS, code, consumer_key, partition_id};
+use super::common::{
+    FEATURE_UNAVAILABLE, TOO_MANY_CONSUMER_OFFSETS, code, consumer_key, partition_id,
+};
 use crate::state::{Call, Place, State};
 
 /// The offset is not one of a record.

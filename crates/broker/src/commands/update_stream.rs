@@ -12,7 +12,7 @@
 
 use ringmain_wire::payload::stream::UpdateStream;
 
-use super::{UNSUPPORTED_OPTION_KEY, decode_write};
+use super::common::{UNSUPPORTED_OPTION_KEY, decode_write};
 use crate::state::{Call, State};
 
 pub(super) fn handle(state: &mut State, call: &Call, body: &[u8]) {

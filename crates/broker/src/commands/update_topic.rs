@@ -12,7 +12,7 @@
 
 use ringmain_wire::payload::topic::UpdateTopic;
 
-use super::{UNSUPPORTED_OPTION_KEY, code, decode_write};
+use super::common::{UNSUPPORTED_OPTION_KEY, code, decode_write};
 use crate::state::{Call, Refused, State, TopicOptions};
 
 /// Options that can be changed after the topic was created.

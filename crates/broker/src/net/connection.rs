@@ -15,7 +15,9 @@ use monoio::io::{
 };
 use monoio::net::TcpStream;
 
-use super::{Assembler, Frame, FramingLost, Handle, Shared};
+use super::{Assembler, FramingLost, Handle, Shared};
+use crate::commands;
+use crate::frame::Frame;
 use crate::state::{ConnectionKey, Outgoing};
 
 /// How long a closing connection goes on reading.
@@ -128,7 +130,7 @@ impl Reader {
 
     fn receive(&self, frame: Frame<'_>) {
         self.shared
-            .with_state(|state, now| state.receive(self.key, frame, now));
+            .with_state(|state, now| commands::receive(state, self.key, frame, now));
     }
 
     /// Waits while the writer is behind or a script stalls the reading.

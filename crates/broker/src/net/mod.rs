@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   listener --accept--> connection: a reading task and a writing task
-//!                          reader: socket -> Assembler -> State::receive
+//!                          reader: socket -> Assembler -> commands::receive
 //!                          writer: State::next_outgoing -> socket
 //!   control  --command-> State                        (the handle in another thread)
 //!   timer    --due-----> State::tick
@@ -28,10 +28,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use monoio::io::{CancelHandle, Canceller};
 
-pub(crate) use self::assembler::{Assembler, Frame, FramingLost};
+pub(crate) use self::assembler::{Assembler, FramingLost};
 pub(crate) use self::control::{Command, Control};
 pub(crate) use self::probe::RingRefused;
-pub(crate) use self::runtime::{Refused, Setup, run};
+pub(crate) use self::runtime::{Setup, StartRefused, run};
 use self::signal::Signal;
 use crate::config::Now;
 use crate::state::{ConnectionKey, State};

@@ -21,11 +21,11 @@ use crate::script::Script;
 use crate::state::State;
 
 /// What the thread reports once an order has come through its interface: which one that is.
-pub(crate) type Started = Result<Driver, Refused>;
+pub(crate) type Started = Result<Driver, StartRefused>;
 
 /// Why no interface carries the broker.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum StartRefused {
     /// io_uring was asked for and does not work here.
     Ring(RingRefused),
     /// The runtime or its sockets could not be made.
@@ -48,7 +48,7 @@ pub(crate) fn run(setup: Setup) {
     let done = match setup.driver {
         Driver::Epoll => run_on_epoll(setup),
         Driver::IoUring => probe::io_uring()
-            .map_err(Refused::Ring)
+            .map_err(StartRefused::Ring)
             .and_then(|()| run_on_ring(setup)),
         Driver::Auto => match probe::io_uring() {
             Ok(()) => run_on_ring(setup),
@@ -64,38 +64,41 @@ pub(crate) fn run(setup: Setup) {
     }
 }
 
-fn run_on_epoll(setup: Setup) -> Result<(), Refused> {
+fn run_on_epoll(setup: Setup) -> Result<(), StartRefused> {
     let mut runtime = RuntimeBuilder::<TimeDriver<LegacyDriver>>::new()
         .build()
-        .map_err(Refused::Setup)?;
+        .map_err(StartRefused::Setup)?;
     runtime.block_on(serve(setup, Driver::Epoll))
 }
 
-fn run_on_ring(setup: Setup) -> Result<(), Refused> {
-    let watch = Watch::start(setup.orders.health()).map_err(Refused::Setup)?;
+fn run_on_ring(setup: Setup) -> Result<(), StartRefused> {
+    let watch = Watch::start(setup.orders.health()).map_err(StartRefused::Setup)?;
     let mut runtime = RuntimeBuilder::<TimeDriver<IoUringDriver>>::new()
         .build()
-        .map_err(Refused::Setup)?;
+        .map_err(StartRefused::Setup)?;
     let served = runtime.block_on(watch.guard(serve(setup, Driver::IoUring)));
-    served.map_err(Refused::Setup)?.unwrap_or_else(|| {
+    served.map_err(StartRefused::Setup)?.unwrap_or_else(|| {
         // Operations may be in flight whose buffers the kernel still uses: nothing of the runtime
         // may be freed.
         std::mem::forget(runtime);
         let source = io::Error::other("no operation completes");
         let call = "io_uring_enter";
-        Err(Refused::Ring(RingRefused { call, source }))
+        Err(StartRefused::Ring(RingRefused { call, source }))
     })
 }
 
-async fn serve(setup: Setup, driver: Driver) -> Result<(), Refused> {
+async fn serve(setup: Setup, driver: Driver) -> Result<(), StartRefused> {
     // epoll needs sockets that do not block, io_uring waits by itself only on those that do.
     let nonblocking = driver == Driver::Epoll;
     setup
         .listener
         .set_nonblocking(nonblocking)
-        .map_err(Refused::Setup)?;
-    let listener = TcpListener::from_std(setup.listener).map_err(Refused::Setup)?;
-    let mut orders = setup.orders.open(nonblocking).map_err(Refused::Setup)?;
+        .map_err(StartRefused::Setup)?;
+    let listener = TcpListener::from_std(setup.listener).map_err(StartRefused::Setup)?;
+    let mut orders = setup
+        .orders
+        .open(nonblocking)
+        .map_err(StartRefused::Setup)?;
     let clock = Clock::new();
     let state = State::new(setup.config, setup.script, clock.now());
     let shared = Rc::new(Shared::new(state, clock));

@@ -1,7 +1,7 @@
-//! The broker without its sockets: bytes in, bytes out, time as an argument. Everything a test or a fuzzer needs
-//! to drive is here; `net` only moves the bytes.
+//! What the broker knows, without its sockets: time comes as an argument, bytes go out as they are queued. It knows
+//! neither the commands, which change it, nor `net`, which moves the bytes.
 //!
-//! Contract: give every frame to [`State::receive`], tell of connects and disconnects, call [`State::tick`] when
+//! Contract: give every frame to `commands::receive`, tell of connects and disconnects, call [`State::tick`] when
 //! [`State::next_due_us`] has come, and after each of these write what [`State::next_outgoing`] returns for the
 //! connections of [`State::take_touched`].
 
@@ -11,6 +11,7 @@ mod connection;
 mod fault;
 mod log;
 mod partition;
+mod refused;
 mod reply;
 mod retention;
 mod send;
@@ -27,18 +28,18 @@ use ringmain_wire::eviction::EvictionReason;
 use ringmain_wire::header::{COMMAND_REQUEST, HEADER_BYTES, HeaderError, RawRequestHeader};
 use ringmain_wire::operation::Operation;
 
-pub(crate) use self::catalog::{Catalog, Freed, Refused, Stream, Topic};
+pub(crate) use self::catalog::{Catalog, Freed, Stream, Topic};
 pub(crate) use self::client_table::{ClientTable, RequestStatus};
 pub(crate) use self::connection::{Connection, ConnectionKey, Outgoing, Session};
 pub(crate) use self::partition::{ConsumerKey, Partition};
+pub(crate) use self::refused::Refused;
 pub(crate) use self::send::{Place, ValidBatch};
 pub(crate) use self::topic_options::TopicOptions;
-use crate::commands;
 use crate::config::{Config, Now};
+use crate::frame::Frame;
 use crate::limits::{
     CLIENTS_MAX, CONSUMER_OFFSETS_MAX, CONSUMER_OFFSETS_TOTAL_MAX, OUTBOX_BYTES_MAX,
 };
-use crate::net::Frame;
 use crate::script::{Fault, ReplyFault, Script, ScriptRun};
 use crate::stats::BrokerStats;
 
@@ -181,71 +182,62 @@ impl State {
         self.close(key);
     }
 
-    /// Handles one frame.
-    pub(crate) fn receive(&mut self, key: ConnectionKey, frame: Frame<'_>, now: Now) {
-        if self
-            .connections
-            .get(&key)
-            .is_none_or(Connection::is_closing)
-        {
-            return;
+    /// Takes one frame: the request in it, unless it is none, or a script has dealt with it.
+    pub(crate) fn admit(
+        &mut self,
+        key: ConnectionKey,
+        frame: &Frame<'_>,
+        now: Now,
+    ) -> Option<Call> {
+        if self.is_closing(key) {
+            return None;
         }
         self.stats.frames_in += 1;
-        let Ok(header) = RawRequestHeader::from_bytes(&frame.bytes()[..HEADER_BYTES]).copied()
-        else {
-            return;
-        };
+        let header = *RawRequestHeader::from_bytes(&frame.bytes()[..HEADER_BYTES]).ok()?;
         self.stats.bytes_in += u64::from(header.size());
         if header.command() > COMMAND_LAST {
             self.stats.frames_unframed += 1;
             self.close(key);
-        } else if header.command() != COMMAND_REQUEST {
-            self.stats.frames_foreign += 1;
-        } else {
-            self.receive_request(key, header, frame, now);
+            return None;
         }
-    }
-
-    fn receive_request(
-        &mut self,
-        key: ConnectionKey,
-        header: RawRequestHeader,
-        frame: Frame<'_>,
-        now: Now,
-    ) {
-        let operation = match header.check() {
-            Ok(operation) => operation,
-            Err(HeaderError::OperationInternal { .. }) if header.client() != 0 => {
-                self.stats.requests_invalid += 1;
-                self.evict(
-                    key,
-                    header.client(),
-                    EvictionReason::InvalidRequestOperation,
-                );
-                return;
-            }
-            Err(_) => {
-                self.stats.requests_invalid += 1;
-                return;
-            }
-        };
-        self.stats.count_request(operation);
-        if let Some(connection) = self.connections.get_mut(&key) {
-            connection.heard_us = now.monotonic_us;
+        if header.command() != COMMAND_REQUEST {
+            self.stats.frames_foreign += 1;
+            return None;
         }
         let call = Call {
             connection: key,
+            operation: self.check(key, &header)?,
             header,
-            operation,
             now,
         };
-        if self.meets_fault(&call) {
-            return;
+        self.stats.count_request(call.operation);
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.heard_us = now.monotonic_us;
         }
-        commands::dispatch(self, &call, frame);
+        (!self.meets_fault(&call)).then_some(call)
+    }
+
+    /// The operation of a header that keeps the rules.
+    fn check(&mut self, key: ConnectionKey, header: &RawRequestHeader) -> Option<Operation> {
+        match header.check() {
+            Ok(operation) => Some(operation),
+            Err(error) => {
+                self.stats.requests_invalid += 1;
+                let is_internal = matches!(error, HeaderError::OperationInternal { .. });
+                if is_internal && header.client() != 0 {
+                    let reason = EvictionReason::InvalidRequestOperation;
+                    self.evict(key, header.client(), reason);
+                }
+                None
+            }
+        }
+    }
+
+    /// The request that [`State::admit`] gave out is handled.
+    pub(crate) fn handled(&mut self, call: &Call) {
         // A fault that no reply took: only the cut means something without one.
         if self.reply_fault.take() == Some(ReplyFault::Cut) {
-            self.close(key);
+            self.close(call.connection);
         }
     }
 

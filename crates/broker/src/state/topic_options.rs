@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ringmain_wire::options::Options;
 use ringmain_wire::user_headers::{HeaderValue, UserHeadersWriter};
 
-use super::catalog::Refused;
+use super::refused::Refused;
 use crate::profile::Profile;
 
 /// No such option.

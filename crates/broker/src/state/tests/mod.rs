@@ -25,8 +25,9 @@ use ringmain_wire::user_headers::UserHeaders;
 use ringmain_wire::version::ProtocolVersion;
 
 use super::{ConnectionKey, Outgoing, State};
+use crate::commands;
 use crate::config::{Config, Now};
-use crate::net::Frame;
+use crate::frame::Frame;
 use crate::script::Script;
 
 /// A frame that the broker queued.
@@ -158,8 +159,12 @@ impl Bench {
     /// Gives a frame to the state.
     pub(super) fn give(&mut self, connection: ConnectionKey, header: &[u8], body: &[u8]) {
         let frame = [header, body].concat();
-        self.state
-            .receive(connection, Frame::Borrowed(&frame), self.now);
+        commands::receive(
+            &mut self.state,
+            connection,
+            Frame::Borrowed(&frame),
+            self.now,
+        );
     }
 
     /// What was queued for a connection, frame by frame.

@@ -8,9 +8,11 @@ use ringmain_wire::payload::consumer::{Consumer, PartitionChoice};
 use ringmain_wire::payload::poll::{PollMessages, PollingStrategy};
 
 use super::{
-    Answer, Bench, Frame, Outgoing, Peer, create_topic, identifier, send_messages, send_messages_to,
+    Answer, Bench, Outgoing, Peer, create_topic, identifier, send_messages, send_messages_to,
 };
+use crate::commands;
 use crate::config::Config;
+use crate::frame::Frame;
 use crate::limits::{OUTBOX_BYTES_MAX, TOPICS_MAX, TOPICS_PER_STREAM_MAX};
 
 fn records(bench: &Bench, partition: usize) -> u64 {
@@ -175,9 +177,7 @@ fn a_frame_larger_than_the_record_in_it_is_charged_as_the_record() {
     frame.extend_from_slice(header.expect("a header").as_bytes());
     frame.extend_from_slice(&body);
     let now = bench.now;
-    bench
-        .state
-        .receive(peer.connection, Frame::Owned(frame), now);
+    commands::receive(&mut bench.state, peer.connection, Frame::Owned(frame), now);
     assert_eq!(bench.answers(peer.connection)[0].base_offset(), Some(0));
     assert_eq!(records(&bench, 0), 1);
 }
