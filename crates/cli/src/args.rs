@@ -208,7 +208,7 @@ pub(crate) struct BrokerArgs {
     #[arg(long, value_enum, default_value_t = ProfileArg::Release)]
     pub(crate) profile: ProfileArg,
 
-    /// Memory for records, in bytes; past it the oldest are forgotten.
+    /// Memory for records, in bytes; past it the oldest are forgotten, and a batch above it is refused.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) memory_bytes: u64,
 

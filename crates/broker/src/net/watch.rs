@@ -18,6 +18,7 @@
 //! Either way the thread is then held: it sleeps, longer each time, and tries a ring that has
 //! nothing to do, until that one works or the broker is to end.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -93,7 +94,7 @@ pub(super) struct Watch {
     alarm: Arc<Alarm>,
     /// The broker's end of the socket that the watch completes a read with.
     rung: UnixStream,
-    thread: Option<JoinHandle<()>>,
+    thread: Cell<Option<JoinHandle<()>>>,
 }
 
 impl Watch {
@@ -108,12 +109,12 @@ impl Watch {
         };
         let thread = std::thread::Builder::new()
             .name("ringmain-watch".to_owned())
-            .spawn(move || theirs.make(&bell))?;
+            .spawn(move || theirs.make(bell))?;
         Ok(Self {
             calls,
             alarm: Arc::new(alarm),
             rung,
-            thread: Some(thread),
+            thread: Cell::new(Some(thread)),
         })
     }
 
@@ -125,16 +126,39 @@ impl Watch {
         let mut lost = pin!(self.lost());
         let mut listening = pin!(self.listen(rung));
         let alarm = Waker::from(Arc::clone(&self.alarm));
+        let mut listens = true;
         let done = poll_fn(|context| {
             self.alarm.set_task(context.waker());
-            // It never ends: its waker is what it is for.
-            let _ = listening.as_mut().poll(&mut Context::from_waker(&alarm));
+            // It ends after the work: its waker is what it is for.
+            let mut alarmed = Context::from_waker(&alarm);
+            listens = listens && listening.as_mut().poll(&mut alarmed).is_pending();
             if lost.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
             work.as_mut().poll(context).map(Some)
         });
-        Ok(done.await)
+        let done = done.await;
+        if done.is_some() {
+            // The buffer of the read is the kernel's until the read ends.
+            self.end();
+            if listens {
+                listening.await;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Ends the thread, and with it the socket.
+    fn end(&self) {
+        let mut state = self.calls.lock();
+        state.ended = true;
+        state.waker = None;
+        drop(state);
+        self.calls.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was printed there.
+            let _ = thread.join();
+        }
     }
 
     /// Ends when the broker is to end and its ring fails.
@@ -162,7 +186,7 @@ impl Watch {
         loop {
             let (read, returned) = rung.read(buffer).await;
             if read.unwrap_or(0) == 0 {
-                return std::future::pending().await;
+                return;
             }
             buffer = returned;
             self.calls.lock().rings = false;
@@ -172,15 +196,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut state = self.calls.lock();
-        state.ended = true;
-        state.waker = None;
-        drop(state);
-        self.calls.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A panic there was printed there.
-            let _ = thread.join();
-        }
+        self.end();
     }
 }
 
@@ -265,7 +281,7 @@ impl Calls {
     }
 
     /// Body of the watch's thread.
-    fn make(&self, mut bell: &UnixStream) {
+    fn make(&self, mut bell: UnixStream) {
         let mut state = self.lock();
         loop {
             let waited = self
