@@ -345,6 +345,24 @@ impl Client {
         self.finish_when_done();
     }
 
+    /// Transmits one batch no more. One that waits for a transmission is given up as
+    /// [`Client::give_up`] does; one that is out keeps its chance of an answer, and is given up
+    /// where it would be sent again. For a batch whose destination is not what it was. Without
+    /// effect on one that is decided or unknown.
+    pub fn withdraw(&mut self, now: Micros, key: BatchKey) {
+        let Some(batch) = self.batches.get(key) else {
+            return;
+        };
+        match batch.stage {
+            Stage::Queued | Stage::Retry => {
+                self.give_up_batch(now, key, NotSent::Withdrawn);
+                self.finish_when_done();
+            }
+            Stage::Awaiting => self.batches[key].request.withdraw(),
+            Stage::Free | Stage::Pausing | Stage::Held(_) | Stage::Resolved => {}
+        }
+    }
+
     /// The next outcome. Its key is free from now on.
     pub fn poll_outcome(&mut self) -> Option<Outcome> {
         let outcome = self.outcomes.pop_front()?;

@@ -88,6 +88,9 @@ pub enum NotSent {
     /// The client was closed, and the deadline of the close came before its own.
     #[error("the client was closed before it was sent")]
     Closed,
+    /// The driver withdrew it: [`crate::Client::withdraw`].
+    #[error("withdrawn by the caller before it was sent")]
+    Withdrawn,
     /// The client ended first.
     #[error("the client ended: {0}")]
     Failed(FatalError),

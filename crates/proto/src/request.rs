@@ -31,6 +31,8 @@ pub(crate) struct Request {
     lost: bool,
     /// A permanent refusal, while other transmissions are still unanswered.
     refused: Option<ErrorCode>,
+    /// Whether the driver wants it transmitted no more.
+    is_withdrawn: bool,
     /// Whether a refusal as "not logged in" already led to a new login for this request.
     login_renewed: bool,
     /// Whether a write of the request is in the driver's hands. At most one is.
@@ -144,6 +146,7 @@ impl Request {
             open: Open(0),
             lost: false,
             refused: None,
+            is_withdrawn: false,
             login_renewed: false,
             write_in_flight: false,
             out_of_turn: false,
@@ -180,9 +183,20 @@ impl Request {
         }
     }
 
-    /// Whether it was refused for good and only waits for the answers of other transmissions.
+    /// Whether it is not transmitted again, and only waits for the answers of the transmissions
+    /// there were: it was refused for good, or withdrawn.
     pub(crate) const fn awaits_nothing_new(&self) -> bool {
-        self.refused.is_some()
+        self.refused.is_some() || self.is_withdrawn
+    }
+
+    /// It is not transmitted again.
+    pub(crate) const fn withdraw(&mut self) {
+        self.is_withdrawn = true;
+    }
+
+    /// Whether [`Request::withdraw`] was called.
+    pub(crate) const fn is_withdrawn(&self) -> bool {
+        self.is_withdrawn
     }
 
     /// Whether nothing of it can be stored: never transmitted, or every transmission was refused.

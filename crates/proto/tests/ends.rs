@@ -236,6 +236,82 @@ fn purging_some_batches_leaves_the_others() {
     assert_eq!(requests_of(&world.send_next()), [2, 3]);
 }
 
+/// Withdraws every batch of `world`: key 0 is in flight, 1 refused, 2 and 3 wait.
+fn withdrawn() -> World {
+    let mut world = world();
+    for key in [0, 1, 2, 3, 60, u32::MAX] {
+        world.client.withdraw(world.now, BatchKey(key));
+    }
+    world.drain();
+    world
+}
+
+#[test]
+fn what_is_withdrawn_keeps_its_answer_and_is_never_sent_again() {
+    const WITHDRAWN: Receipt = Receipt::NotSent {
+        reason: NotSent::Withdrawn,
+    };
+    const UNKNOWN: Receipt = Receipt::Unknown { request: 1 };
+    type End = fn(&mut World);
+    let table: [(&str, End, Option<Receipt>); 6] = [
+        ("silence", |world| world.advance(1_000_000), Some(UNKNOWN)),
+        (
+            "the end of its connection",
+            |world| world.disconnect(),
+            Some(UNKNOWN),
+        ),
+        (
+            "not admitted",
+            |world| {
+                world.answer(1, refused(58));
+            },
+            Some(WITHDRAWN),
+        ),
+        (
+            "outcome unknown",
+            |world| {
+                world.answer(1, refused(57));
+            },
+            Some(UNKNOWN),
+        ),
+        (
+            "refused for good",
+            |world| {
+                world.answer(1, refused(2010));
+            },
+            Some(Receipt::Rejected {
+                code: common::code(2010),
+            }),
+        ),
+        (
+            "stored",
+            |world| {
+                world.confirm(1);
+            },
+            None,
+        ),
+    ];
+    for (what, end, expected) in table {
+        let mut world = withdrawn();
+        let waiting = [(1, WITHDRAWN), (2, WITHDRAWN), (3, WITHDRAWN)];
+        assert_eq!(world.receipts(), waiting, "{what}");
+        end(&mut world);
+        let receipts = world.receipts();
+        let (key, receipt) = *receipts.last().expect("the one in flight ended");
+        assert_eq!((receipts.len(), key), (4, 0), "{what}");
+        match expected {
+            Some(expected) => assert_eq!(receipt, expected, "{what}"),
+            None => assert!(matches!(receipt, Receipt::Stored { .. }), "{what}"),
+        }
+        if world.client.state() != SessionState::Active {
+            world.log_in();
+        }
+        assert_eq!(world.send_all(), [], "{what}: nothing is sent again");
+        world.give(0, 0);
+        assert_eq!(requests_of(&world.send_next()), [3], "{what}");
+    }
+}
+
 #[test]
 fn purge_then_close_now_is_an_abort() {
     let mut world = world();

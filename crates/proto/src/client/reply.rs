@@ -170,6 +170,9 @@ impl Client {
 
     /// Puts a batch among those to be sent again.
     pub(super) fn retry_batch(&mut self, now: Micros, key: BatchKey) {
+        if self.batches[key].request.is_withdrawn() {
+            return self.give_up_batch(now, key, NotSent::Withdrawn);
+        }
         let (lane, deadline) = (self.batches[key].lane, self.batches[key].request.deadline);
         self.lanes[lane].step(&mut self.batches, key, StageEvent::Resend);
         self.alarms.arm(Owner::Batch(key), deadline);

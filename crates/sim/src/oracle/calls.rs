@@ -127,9 +127,9 @@ impl Oracle {
             Answer::NotSent {
                 reason: NotSent::NumbersExhausted,
             } => !executed && client.exhausted,
-            // Calls have no order.
+            // Calls have no order, and no one withdraws them.
             Answer::NotSent {
-                reason: NotSent::BehindUnstored,
+                reason: NotSent::BehindUnstored | NotSent::Withdrawn,
             } => false,
             Answer::Evicted { .. } => client.may_fail,
             Answer::Unknown { .. } => {

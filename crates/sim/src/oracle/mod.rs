@@ -350,6 +350,10 @@ impl Oracle {
             Receipt::NotSent {
                 reason: NotSent::NumbersExhausted,
             } => client.exhausted,
+            // No application of the simulator withdraws anything.
+            Receipt::NotSent {
+                reason: NotSent::Withdrawn,
+            } => false,
             Receipt::Unknown { request } => {
                 let told = record.request == Some(request);
                 told && (overdue
