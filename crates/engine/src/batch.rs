@@ -12,6 +12,7 @@ use ringmain_wire::batch::SealedGather;
 use crate::lane::Lane;
 use crate::ledger::Ledger;
 use crate::receipt::BatchCell;
+use crate::topic::Life;
 use ringmain_io::memory::SlotToken;
 
 /// A slot of which a batch may use only the first bytes: requests smaller than the slot.
@@ -81,6 +82,8 @@ pub(crate) struct SealedBatch {
     pub(crate) body: Body,
     /// How often its lane was resumed before it was sealed.
     pub(crate) resumptions: u32,
+    /// What its records are meant for.
+    pub(crate) life: Life,
     /// At least 1.
     pub(crate) records: u32,
     /// Sum of the payloads.

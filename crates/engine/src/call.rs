@@ -50,8 +50,10 @@ pub struct CallReply {
 pub struct TopicInfo {
     /// The server's number of the stream.
     pub stream_id: u32,
-    /// The server's number of the topic.
+    /// The server's number of the topic. Servers give the number of a topic that was deleted to another one.
     pub topic_id: u32,
+    /// When it was created, in microseconds since the Unix epoch: tells it from others that had its name.
+    pub created_at_us: u64,
     /// How many partitions it has, numbered from 0.
     pub partitions_count: u32,
     /// How many records are in it.

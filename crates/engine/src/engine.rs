@@ -9,7 +9,7 @@ mod registry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "simulation")]
 pub use builder::Simulation;
@@ -26,12 +26,16 @@ use crate::producer::ProducerBuilder;
 use crate::receipt::Callbacks;
 use crate::shard::{Command, ShardShared};
 use crate::stats::Stats;
-use crate::topic::Topic;
+use crate::topic::{Topic, TopicNews};
 use ringmain_io::memory::Arena;
 
 /// How long `close` waits past its deadline for shards to put their connections down. Nothing but the kernel's answer
 /// to a cancelled operation is waited for by then.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
+
+/// How long opening a lane waits for a shard to look at lanes of which everything is answered. Takes a turn of the
+/// shard, unless the machine is busy.
+const PLACE_WAIT: Duration = Duration::from_secs(1);
 
 /// What is left when an engine or a producer closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,6 +70,8 @@ pub(crate) struct EngineInner {
     pub(crate) clock: Clock,
     pub(crate) slot_bytes: u32,
     pub(crate) partitions_max: u32,
+    /// What each shard is told about topics, by shard.
+    pub(crate) news: Arc<[Arc<TopicNews>]>,
     registry: Mutex<Registry>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     is_closed: AtomicBool,
@@ -133,32 +139,52 @@ impl EngineInner {
         if self.is_closed() {
             return Err(SendError::Closed);
         }
-        let full = SendError::PartitionsMax {
-            max: self.partitions_max,
-        };
-        if partition >= topic.lanes_max() {
-            return Err(full);
-        }
-        let mut registry = self.registry();
-        if topic.lane(partition).is_none() {
-            let (shard, place) = registry.take_place().ok_or(full)?;
-            let shared = &self.shards[shard].shared;
-            let lane = Lane::new(
-                place,
-                topic.lane_config,
-                Arc::clone(&topic.name),
-                partition,
-                Arc::clone(shared),
-                &self.callbacks,
-                registry.random_id(),
-            );
-            let lane = Arc::new(lane);
-            if !shared.keep_lane(Arc::clone(&lane)) {
-                return Err(SendError::EngineFailed);
+        let waited_until = Instant::now() + PLACE_WAIT;
+        loop {
+            let mut registry = self.registry();
+            if let Some(lane) = topic.lane(partition) {
+                return Ok(lane);
             }
-            topic.keep_lane(lane);
+            if let Some((shard, place)) = registry.take_place() {
+                let shared = &self.shards[shard].shared;
+                let lane = Lane::new(
+                    place,
+                    topic.lane_config,
+                    Arc::clone(&topic.name),
+                    partition,
+                    Arc::clone(shared),
+                    &self.callbacks,
+                    registry.random_id(),
+                );
+                let lane = Arc::new(lane);
+                if !shared.keep_lane(Arc::clone(&lane)) {
+                    return Err(SendError::EngineFailed);
+                }
+                topic.keep_lane(lane);
+                return Ok(topic.lane(partition).expect("kept just now"));
+            }
+            if !registry.is_place_coming() || Instant::now() > waited_until {
+                return Err(SendError::PartitionsMax {
+                    max: self.partitions_max,
+                });
+            }
+            drop(registry);
+            // A shard that looks at its queues lets go of the lanes that it finds empty.
+            for shard in &self.shards {
+                shard.shared.wake();
+            }
+            std::thread::yield_now();
         }
-        Ok(topic.lane(partition).expect("kept above"))
+    }
+
+    /// A producer lets go of its topic.
+    pub(crate) fn let_go(&self, topic: &Arc<Topic>) {
+        let mut registry = self.registry();
+        if registry.let_go(topic) {
+            // With the registry locked: who watches the topic again does it after this.
+            let topic = Arc::clone(topic);
+            self.shards[0].shared.command(Command::Unwatch { topic });
+        }
     }
 
     /// Ends the linger of everything: somebody waits for memory.

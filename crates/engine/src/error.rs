@@ -90,6 +90,22 @@ pub enum BuildError {
         /// The ordering in force.
         ordering: &'static str,
     },
+    /// The caller's fault: the partitioning sends to every partition of the topic, and there are more than the engine may
+    /// send to.
+    #[error(
+        "{stream}/{topic} has {count} partitions and the engine may send to {max}: raise partitions_max, or send to \
+         some of them by key or partition"
+    )]
+    PartitionsMax {
+        /// The stream as given.
+        stream: String,
+        /// The topic as given.
+        topic: String,
+        /// Partitions of the topic.
+        count: u32,
+        /// The limit of the engine.
+        max: u32,
+    },
     /// A call to the server failed while building.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -269,6 +285,18 @@ pub enum CallError {
         /// What is wrong.
         why: String,
     },
+}
+
+impl CallError {
+    /// Whether the server said that there is no such stream, topic or partition.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if is_missing(*code))
+    }
+}
+
+/// Codes that say that a stream, a topic or a partition does not exist.
+pub(crate) fn is_missing(code: ErrorCode) -> bool {
+    matches!(code.get(), 20 | 1009 | 1010 | 2010 | 2011 | 3007)
 }
 
 /// Checks an option against its range.

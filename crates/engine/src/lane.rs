@@ -54,6 +54,8 @@ pub(crate) struct LanePlace {
     pub(crate) conn: u16,
     /// Its name on that connection.
     pub(crate) key: LaneKey,
+    /// Its connection, dense within the engine.
+    pub(crate) seat: u16,
 }
 
 /// One partition of one topic.
@@ -191,7 +193,7 @@ impl Lane {
             return Err(SendError::EngineFailed);
         }
         let joined = match &mut state.open {
-            Some(open) if open.takes(ledger, record) => {
+            Some(open) if open.takes(self, ledger, record) => {
                 open.append(&mut state.ids, record, held)?
             }
             _ => false,
@@ -204,7 +206,7 @@ impl Lane {
             match OpenBatch::start(slot, self, ledger, record, &mut state.ids, held) {
                 Ok(form) => {
                     let cell = state.cells.take();
-                    state.open = Some(OpenBatch::new(form, cell, ledger, self.shard.now()));
+                    state.open = Some(OpenBatch::new(form, cell, self, ledger));
                 }
                 Err((slot, error)) => {
                     held.slot = Some(slot);
@@ -320,6 +322,28 @@ impl Lane {
         if let Some(open) = &mut self.state().open {
             open.count_accepted();
         }
+    }
+
+    /// Whether every record has its answer. False when another thread holds the lane.
+    pub(crate) fn is_answered(&self) -> bool {
+        let Ok(state) = self.state.try_lock() else {
+            return false;
+        };
+        state.open.is_none() && state.cells.are_resolved()
+    }
+
+    /// Whether every record has its answer and the shard does not look at the lane: neither its queues nor its protocol
+    /// client hold anything of it. False when another thread holds the lane.
+    pub(crate) fn is_idle(&self) -> bool {
+        let Ok(state) = self.state.try_lock() else {
+            return false;
+        };
+        state.open.is_none() && !state.announced && state.cells.are_resolved()
+    }
+
+    /// Frees what a lane holds that is used no more; its shard keeps the rest until the place has another lane.
+    pub(crate) fn give_up(&self) {
+        self.state().cells.clear();
     }
 
     /// Moves the open batch to the shard's queue. True when there was one and the shard is to be woken for it.

@@ -24,6 +24,7 @@ mod deadline;
 mod engine;
 mod error;
 mod gate;
+mod growing;
 mod hooks;
 mod lane;
 mod ledger;

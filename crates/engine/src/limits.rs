@@ -98,8 +98,11 @@ pub const BATCH_RECORDS_MAX: u32 = 1 << 20;
 
 /// Control calls one engine may have waiting at once. Each holds its body.
 pub const CALLS_MAX: u32 = 64;
+/// Places for the engine's own questions about topics, beside those. Reads go one at a time: one is out, the next one
+/// ready; an application's read waits behind these two at most.
+pub const REFRESH_CALLS_MAX: u32 = 2;
 
-/// Partitions one engine may send to, of all topics together, by default.
+/// Partitions one engine may send to at the same time, of all topics together, by default.
 pub const PARTITIONS_ENGINE_DEFAULT: u32 = 1024;
 /// The most partitions of one engine: the protocol crate's ceiling of lanes of one connection.
 pub const PARTITIONS_ENGINE_MAX: u32 = 65_536;
@@ -119,7 +122,7 @@ const _: () = {
     assert!(WINDOW_REQUESTS_DEFAULT == ringmain_proto::limits::WINDOW_REQUESTS_DEFAULT as u32);
     assert!(SHARD_SLOTS_MAX <= ringmain_proto::limits::REQUESTS_MAX_CEILING);
     assert!(PARTITIONS_ENGINE_MAX <= ringmain_proto::limits::LANES_MAX_CEILING);
-    assert!(CALLS_MAX <= ringmain_proto::limits::CALLS_MAX_CEILING);
+    assert!(CALLS_MAX + REFRESH_CALLS_MAX <= ringmain_proto::limits::CALLS_MAX_CEILING);
     assert!(SLOT_BYTES_MIN <= SLOT_BYTES_DEFAULT && SLOT_BYTES_DEFAULT <= SLOT_BYTES_MAX);
     assert!(
         COPY_BYTES_DEFAULT < SLOT_BYTES_DEFAULT,

@@ -19,6 +19,9 @@ pub enum NotSentReason {
     /// A record ahead of it in its partition is not stored, or may not be, and the order is strict: nothing
     /// behind such a record is sent until [`Producer::resume`](crate::Producer::resume).
     BehindUnstored,
+    /// The name came to mean another topic while it waited: the topic was deleted and created anew, or renamed. It is in
+    /// neither; sent again it goes to the one that has the name now.
+    TopicReplaced,
     /// The engine or the producer was closed or dropped before it was sent.
     Closed,
     /// The engine's thread ended before it was sent: its ring failed, or it panicked.
@@ -41,6 +44,9 @@ impl fmt::Display for NotSentReason {
             Self::BehindUnstored => f.write_str(
                 "a record ahead of it in its partition is not stored, or may not be, and the order is strict",
             ),
+            Self::TopicReplaced => {
+                f.write_str("another topic has its topic's name now: send it again")
+            }
             Self::Closed => f.write_str("the engine or the producer was closed before it was sent"),
             Self::EngineFailed => f.write_str("the engine's thread ended before it was sent"),
             Self::LoginRefused { code: Some(code) } => {

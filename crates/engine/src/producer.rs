@@ -23,7 +23,7 @@ use crate::outcome::Account;
 use crate::receipt::{Receipt, Receipts};
 use crate::record::Record;
 use crate::shard::{Command, PurgeRequest};
-use crate::topic::Topic;
+use crate::topic::HeldTopic;
 
 /// How long a close or a purge waits for shards past its time: for the kernel to answer cancelled operations, nothing
 /// else.
@@ -52,7 +52,7 @@ pub struct Producer {
 
 pub(crate) struct ProducerInner {
     engine: Arc<EngineInner>,
-    topic: Arc<Topic>,
+    topic: HeldTopic,
     ledger: Arc<Ledger>,
     router: Router,
     /// Payloads up to this size are copied.
@@ -275,12 +275,7 @@ impl Producer {
     /// Makes the first sends as fast as later ones: opens the lanes of all partitions. Their memory was mapped and
     /// touched when the engine was built.
     pub fn warm(&self) {
-        let count = self
-            .inner
-            .topic
-            .partitions_count()
-            .min(self.inner.topic.lanes_max());
-        for partition in 0..count {
+        for partition in 0..self.inner.topic.partitions_count() {
             // What stands in the way is told by the send that meets it.
             if self
                 .inner
@@ -302,7 +297,7 @@ impl Producer {
 
 #[cfg(feature = "simulation")]
 impl Producer {
-    pub(crate) fn topic(&self) -> &Topic {
+    pub(crate) fn topic(&self) -> &crate::topic::Topic {
         &self.inner.topic
     }
 

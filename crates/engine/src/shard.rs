@@ -11,6 +11,7 @@
 //!  outbound  decisions -> headers and pieces -> vectored writes
 //!  lanes     which lane may hand over its open batch now
 //!  calls     control calls
+//!  watch     questions about topics, asked again and again
 //!  outcomes  answers -> receipts, memory freed
 //! ```
 
@@ -29,6 +30,7 @@ mod start;
 mod tests;
 #[cfg(feature = "simulation")]
 mod turned;
+mod watch;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -47,7 +49,7 @@ use crate::record::Record;
 use crate::resolver::Resolved;
 use crate::sessions::Sessions;
 use crate::stats::ShardStats;
-use crate::topic::Topic;
+use crate::topic::{Topic, TopicNews};
 use ringmain_io::driver::WakeHandle;
 use ringmain_io::memory::{Arena, SlotToken};
 
@@ -88,8 +90,10 @@ impl Stock for Slots {
 pub(crate) enum Command {
     /// Make a control call.
     Call(Arc<CallCell>),
-    /// Watch the partition count of a topic for as long as somebody holds it.
+    /// Ask about a topic again and again: a producer holds it.
     Watch { topic: Arc<Topic>, refresh_us: u64 },
+    /// No producer holds the topic any more.
+    Unwatch { topic: Arc<Topic> },
     /// Give up everything of one producer that is not answered.
     Purge(Arc<PurgeRequest>),
     /// A lookup for a connection has an answer.
@@ -162,8 +166,9 @@ pub(crate) struct ShardShared {
     /// Empty lists for payloads by reference, to be reused.
     payload_lists: ArrayQueue<Vec<Bytes>>,
     commands: Mutex<Vec<Command>>,
-    /// Every lane of the shard, for its end.
+    /// The lane in each place, for the shard's end.
     lanes: Mutex<Vec<Arc<Lane>>>,
+    pub(crate) news: Arc<TopicNews>,
     /// Somebody waits for memory: lingering batches are to go at once.
     hurry: AtomicBool,
     ended: AtomicBool,
@@ -185,6 +190,7 @@ impl ShardShared {
         let slots = arena.slots().blocks() as usize;
         Self {
             clock,
+            news: Arc::new(TopicNews::new(wake.clone())),
             wake,
             slots: Arc::new(Gate::new(Slots::new(Arc::clone(arena)))),
             credit,
@@ -218,11 +224,6 @@ impl ShardShared {
 
     pub(crate) fn credit(&self) -> &Arc<Gate<Units>> {
         &self.credit
-    }
-
-    /// Wakes the shard without keeping it.
-    pub(crate) fn wake_handle(&self) -> WakeHandle {
-        self.wake.clone()
     }
 
     /// Makes the shard look at its queues. No system call while it is awake.
@@ -266,10 +267,17 @@ impl ShardShared {
         self.wake();
     }
 
-    /// Keeps a new lane, so that its open batch is found when the shard ends. False when it has ended.
+    /// Keeps a new lane, so that its open batch is found when the shard ends, instead of the one that was given up in its
+    /// place. False when the shard has ended.
     pub(crate) fn keep_lane(&self, lane: Arc<Lane>) -> bool {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.push(lane);
+        let index = lane.place.index as usize;
+        if index < lanes.len() {
+            lanes[index] = lane;
+        } else {
+            // Also when the shard has ended and took the list.
+            lanes.push(lane);
+        }
         !self.has_ended()
     }
 

@@ -210,8 +210,11 @@ impl EngineBuilder {
         self
     }
 
-    /// Partitions the engine may send to, of all topics together, 1 to 65,536. Default 1024. Each costs about 1 KiB,
-    /// outside `memory_bytes_max`.
+    /// Partitions the engine may send to at the same time, of all topics together, 1 to 65,536. Default 1024. Each costs
+    /// about 1 KiB, outside `memory_bytes_max`.
+    ///
+    /// A partition counts from the first record for it until no producer holds its topic and everything of the topic is
+    /// answered; partitions that get no record do not count.
     pub fn partitions_max(mut self, partitions: u32) -> Self {
         self.partitions_max = partitions;
         self
@@ -232,7 +235,7 @@ impl EngineBuilder {
                 why: error.to_string(),
             })
         })?;
-        let mut registry = Registry::new(&plan.conns_of_shards, plan.lanes_per_conn, entropy()?);
+        let mut registry = Registry::new(&plan.conns_of_shards, self.partitions_max, entropy()?);
         let start = ShardStart {
             clock: Clock::system(),
             credit: Arc::new(Gate::new(Units::new(plan.by_reference_bytes))),
@@ -312,7 +315,9 @@ impl EngineBuilder {
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
+        let news = shards.iter().map(|shard| Arc::clone(&shard.shared.news));
         let inner = Arc::new(EngineInner {
+            news: news.collect(),
             shards,
             credit: start.credit,
             callbacks: Arc::new(Callbacks::new()),
@@ -450,7 +455,11 @@ impl EngineBuilder {
         let mut config = Config::new(registry.random_id().max(1), registry.random_u64());
         config.requests_max = plan.slots;
         config.lanes_max = plan.lanes_per_conn;
-        config.calls_max = if is_control { limits::CALLS_MAX } else { 1 };
+        config.calls_max = if is_control {
+            limits::CALLS_MAX + limits::REFRESH_CALLS_MAX
+        } else {
+            1
+        };
         config.request_timeout_us = self.request_timeout_us;
         config.write_stall_us = limits::WRITE_STALL_US;
         config.connect_timeout_us = self.connect_timeout_us;

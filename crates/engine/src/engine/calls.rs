@@ -118,6 +118,7 @@ impl Engine {
         Ok(found.map(|found| TopicInfo {
             stream_id: details.stream.id,
             topic_id: found.topic.id,
+            created_at_us: found.topic.created_at,
             partitions_count: found.topic.partitions_count,
             messages_count: found.topic.messages_count,
         }))
@@ -289,11 +290,7 @@ fn created(reply: Result<Bytes, CallError>) -> Result<bool, CallError> {
 fn absent(reply: Result<Bytes, CallError>) -> Result<Option<Bytes>, CallError> {
     match reply {
         Ok(body) => Ok(Some(body)),
-        Err(CallError::Refused { code, .. })
-            if matches!(code.get(), 20 | 1009 | 1010 | 2010 | 2011) =>
-        {
-            Ok(None)
-        }
+        Err(error) if error.is_absence() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -1,9 +1,11 @@
 //! What an engine has handed out: topics, producers' accounts, places for lanes, random numbers.
 //!
-//! Locks: a lane's may be held when the registry's is taken, never the other way round.
+//! Locks: a lane's may be held when the registry's is taken, never the other way round. The registry only tries those
+//! of topics that no producer holds.
 //!
 //! Cold: used when something is built, closed or looked at, never for a record.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -15,79 +17,163 @@ use crate::outcome::Account;
 use crate::topic::Topic;
 
 /// One connection as the registry counts it.
-struct Seats {
+struct Seat {
     shard: usize,
     conn: u16,
-    lanes: u32,
+    /// Places made so far; the keys of its lanes are dense.
+    made: u32,
+    /// Places that were given back: index within the shard, and key.
+    free: Vec<(u32, LaneKey)>,
+}
+
+impl Seat {
+    fn taken(&self) -> usize {
+        self.made as usize - self.free.len()
+    }
+}
+
+/// A topic, and how many producers hold it.
+struct Entry {
+    topic: Arc<Topic>,
+    producers: u32,
 }
 
 /// See the module.
 pub(crate) struct Registry {
-    topics: Vec<Arc<Topic>>,
+    /// By stream and topic: a number may be another topic's tomorrow.
+    topics: HashMap<(String, String), Entry>,
+    /// Topics that no producer holds and of which something may be unanswered.
+    unheld: Vec<Arc<Topic>>,
     ledgers: Vec<Arc<Ledger>>,
     /// The accounts of producers that are gone and settled.
     retired: Account,
-    seats: Vec<Seats>,
+    seats: Vec<Seat>,
     lanes_of_shard: Vec<u32>,
     lanes_per_conn_max: u32,
+    /// Lanes of all connections together.
+    lanes_max: u32,
     random: [u64; 2],
 }
 
 impl Registry {
-    /// `conns_of_shards[i]` connections in shard `i`, each with at most `lanes_per_conn_max` lanes.
-    pub(super) fn new(conns_of_shards: &[u16], lanes_per_conn_max: u32, random: [u64; 2]) -> Self {
+    /// `conns_of_shards[i]` connections in shard `i`, with so many lanes in all, spread evenly.
+    pub(super) fn new(conns_of_shards: &[u16], lanes_max: u32, random: [u64; 2]) -> Self {
         let seats = conns_of_shards
             .iter()
             .enumerate()
             .flat_map(|(shard, conns)| {
-                (0..*conns).map(move |conn| Seats {
+                (0..*conns).map(move |conn| Seat {
                     shard,
                     conn,
-                    lanes: 0,
+                    made: 0,
+                    free: Vec::new(),
                 })
             })
             .collect();
+        let conns: u32 = conns_of_shards.iter().copied().map(u32::from).sum();
         Self {
-            topics: Vec::new(),
+            topics: HashMap::new(),
+            unheld: Vec::new(),
             ledgers: Vec::new(),
             retired: Account::default(),
             seats,
             lanes_of_shard: vec![0; conns_of_shards.len()],
-            lanes_per_conn_max,
+            lanes_per_conn_max: lanes_max.div_ceil(conns.max(1)),
+            lanes_max,
             random,
         }
     }
 
-    /// A place on the connection with the fewest lanes; `None` when all are full. A lane stays there for good.
+    /// A place on the connection with the fewest lanes; `None` when all are taken. A lane stays there until its topic
+    /// is forgotten.
     pub(super) fn take_place(&mut self) -> Option<(usize, LanePlace)> {
-        let seat = self.seats.iter_mut().min_by_key(|seat| seat.lanes)?;
-        if seat.lanes >= self.lanes_per_conn_max {
+        if self.lanes_taken() >= self.lanes_max as usize {
+            self.forget_answered();
+        }
+        if self.lanes_taken() >= self.lanes_max as usize {
             return None;
         }
-        let index = &mut self.lanes_of_shard[seat.shard];
+        let seats = self.seats.iter_mut().enumerate();
+        let (number, seat) = seats.min_by_key(|(_, seat)| seat.taken())?;
+        let (index, key) = seat.free.pop().unwrap_or_else(|| {
+            assert!(seat.made < self.lanes_per_conn_max, "spread evenly");
+            let index = &mut self.lanes_of_shard[seat.shard];
+            let made = (*index, LaneKey(seat.made));
+            *index += 1;
+            seat.made += 1;
+            made
+        });
         let place = LanePlace {
-            index: *index,
+            index,
             conn: seat.conn,
-            key: LaneKey(seat.lanes),
+            key,
+            seat: u16::try_from(number).expect("few connections"),
         };
-        *index += 1;
-        seat.lanes += 1;
         Some((seat.shard, place))
     }
 
-    /// The topic of these names, or of these numbers: names can change, and a topic that was deleted and created anew
-    /// has new numbers. Either way its partitions have one lane each.
-    pub(crate) fn topic(&self, stream: &str, topic: &str, ids: (u32, u32)) -> Option<&Arc<Topic>> {
-        let mut topics = self.topics.iter();
-        topics.find(|known| known.ids() == ids || known.name.is(stream, topic))
+    fn lanes_taken(&self) -> usize {
+        self.seats.iter().map(Seat::taken).sum()
+    }
+
+    /// Whether a place may come back without a producer letting go: something unheld has all its answers, and the shard
+    /// is about to notice.
+    pub(super) fn is_place_coming(&self) -> bool {
+        self.unheld.iter().any(|topic| topic.is_answered())
+    }
+
+    /// The topic of these names.
+    pub(crate) fn topic(&self, stream: &str, topic: &str) -> Option<&Arc<Topic>> {
+        let key = (stream.to_owned(), topic.to_owned());
+        self.topics.get(&key).map(|entry| &entry.topic)
     }
 
     pub(crate) fn topics(&self) -> Vec<Arc<Topic>> {
-        self.topics.clone()
+        let entries = self.topics.values();
+        entries.map(|entry| Arc::clone(&entry.topic)).collect()
     }
 
-    pub(crate) fn keep_topic(&mut self, topic: Arc<Topic>) {
-        self.topics.push(topic);
+    /// Counts one more producer of the topic, known or new.
+    pub(crate) fn hold_topic(&mut self, topic: &Arc<Topic>) {
+        let entry = self.topics.entry(key_of(topic)).or_insert_with(|| Entry {
+            topic: Arc::clone(topic),
+            producers: 0,
+        });
+        assert!(Arc::ptr_eq(&entry.topic, topic), "a name has one topic");
+        if entry.producers == 0 {
+            self.unheld.retain(|unheld| !Arc::ptr_eq(unheld, topic));
+        }
+        entry.producers += 1;
+    }
+
+    /// One producer of the topic less. True when it was the last one.
+    pub(super) fn let_go(&mut self, topic: &Arc<Topic>) -> bool {
+        let entry = self.topics.get_mut(&key_of(topic)).expect("held");
+        entry.producers -= 1;
+        if entry.producers > 0 {
+            return false;
+        }
+        self.unheld.push(Arc::clone(topic));
+        self.forget_answered();
+        true
+    }
+
+    /// Forgets the topics that no producer holds and of which everything is answered: their places are free.
+    pub(crate) fn forget_answered(&mut self) {
+        let (topics, seats) = (&mut self.topics, &mut self.seats);
+        self.unheld.retain(|topic| {
+            if !topic.give_up_lanes() {
+                return true;
+            }
+            topics.remove(&key_of(topic));
+            for LanePlace {
+                seat, index, key, ..
+            } in topic.lanes().map(|lane| &lane.place)
+            {
+                seats[*seat as usize].free.push((*index, *key));
+            }
+            false
+        });
     }
 
     /// Keeps a producer's account, and lets go of those that are gone and settled.
@@ -138,13 +224,18 @@ impl Registry {
     }
 }
 
+fn key_of(topic: &Topic) -> (String, String) {
+    let (stream, topic) = topic.name.parts();
+    (stream.to_owned(), topic.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::Registry;
 
     #[test]
     fn lanes_are_spread_evenly_and_numbered_densely() {
-        let mut registry = Registry::new(&[2, 1], 3, [1, 2]);
+        let mut registry = Registry::new(&[2, 1], 9, [1, 2]);
         let mut seen = vec![Vec::new(); 2];
         for _ in 0..9 {
             let (shard, place) = registry.take_place().expect("nine places");

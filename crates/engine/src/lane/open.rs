@@ -19,6 +19,7 @@ use crate::ledger::Ledger;
 use crate::limits;
 use crate::receipt::BatchCell;
 use crate::shard::Slots;
+use crate::topic::Life;
 use ringmain_io::memory::SlotToken;
 
 /// A record on its way into a lane.
@@ -80,6 +81,8 @@ pub(crate) struct OpenBatch {
     form: Form,
     cell: Arc<BatchCell>,
     ledger: Arc<Ledger>,
+    /// What its records are meant for.
+    life: Life,
     opened_at: Micros,
     /// Records that the ledger knows of.
     counted: u32,
@@ -144,11 +147,13 @@ impl OpenBatch {
         }
     }
 
-    pub(super) fn new(form: Form, cell: Arc<BatchCell>, ledger: &Arc<Ledger>, now: Micros) -> Self {
+    pub(super) fn new(form: Form, cell: Arc<BatchCell>, lane: &Lane, ledger: &Arc<Ledger>) -> Self {
+        let now = lane.shard.now();
         Self {
             form,
             cell,
             ledger: Arc::clone(ledger),
+            life: lane.topic.life(),
             opened_at: now,
             counted: 0,
         }
@@ -169,9 +174,9 @@ impl OpenBatch {
         self.form.count()
     }
 
-    /// Whether a record of this producer and form may join.
-    pub(super) fn takes(&self, ledger: &Arc<Ledger>, record: &Incoming<'_>) -> bool {
-        Arc::ptr_eq(&self.ledger, ledger) && self.form.takes(record)
+    /// Whether a record of this producer and form, for what the topic's name means now, may join.
+    pub(super) fn takes(&self, lane: &Lane, ledger: &Arc<Ledger>, record: &Incoming<'_>) -> bool {
+        Arc::ptr_eq(&self.ledger, ledger) && lane.topic.is_in(self.life) && self.form.takes(record)
     }
 
     /// Adds the record and takes its credit. `Ok(false)` when it does not fit here and belongs into a batch of its own.
@@ -213,6 +218,7 @@ impl OpenBatch {
             records: self.count(),
             payload_bytes: self.form.payload_bytes,
             body: self.form.seal(),
+            life: self.life,
             ledger: self.ledger,
             cell: self.cell,
             opened_at: self.opened_at,

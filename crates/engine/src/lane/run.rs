@@ -43,7 +43,7 @@ impl Run<'_> {
         if record.by_reference
             || self.ledger.is_closed()
             || open.is_full()
-            || !open.takes(self.ledger, record)
+            || !open.takes(self.lane, self.ledger, record)
         {
             return false;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringmain_proto::LaneConfig;
+use ringmain_proto::{LaneConfig, Micros};
 use ringmain_wire::Name;
 
 use super::ProducerInner;
@@ -16,7 +16,7 @@ use crate::limits;
 use crate::partitioner::Partitioning;
 use crate::producer::{Ordering, Producer};
 use crate::shard::Command;
-use crate::topic::{Topic, TopicName};
+use crate::topic::{HeldTopic, Met, Sighting, Topic, TopicName};
 
 /// How long a producer waits for each of the server's answers while it is built.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -139,9 +139,8 @@ impl ProducerBuilder {
                 bytes
             }
         };
-        let info = self.find_topic()?;
-        let topic = self.share_topic(&info)?;
         let inner = self.engine.inner();
+        let topic = self.find_and_hold_topic()?;
         let ledger = Arc::new(Ledger::new(settings));
         let seed = {
             let mut registry = inner.registry();
@@ -152,7 +151,7 @@ impl ProducerBuilder {
             return Err(BuildError::Call(CallError::Closed));
         }
         inner.shards[0].shared.command(Command::Watch {
-            topic: Arc::clone(&topic),
+            topic: Arc::clone(topic.topic()),
             refresh_us: self.partitions_refresh_us,
         });
         Ok(Producer {
@@ -245,10 +244,32 @@ impl ProducerBuilder {
         })
     }
 
-    /// The engine's one object for this topic.
-    fn share_topic(&self, info: &TopicInfo) -> Result<Arc<Topic>, BuildError> {
+    /// Asks the server for the topic until what it says is newer than what is known here.
+    fn find_and_hold_topic(&self) -> Result<HeldTopic, BuildError> {
+        loop {
+            // Before the question: the answer is at least as new.
+            let asked_at = self.engine.inner().shards[0].shared.now();
+            let info = self.find_topic()?;
+            if let Some(topic) = self.share_topic(asked_at, &info)? {
+                return Ok(topic);
+            }
+        }
+    }
+
+    /// Holds the engine's one object for this name. `None` when the answer is older than what is known.
+    fn share_topic(
+        &self,
+        asked_at: Micros,
+        info: &TopicInfo,
+    ) -> Result<Option<HeldTopic>, BuildError> {
         let inner = self.engine.inner();
-        let ids = (info.stream_id, info.topic_id);
+        self.check_partitions(info.partitions_count)?;
+        let seen = Sighting {
+            asked_at,
+            created_at_us: info.created_at_us,
+            topic_id: info.topic_id,
+            partitions_count: info.partitions_count,
+        };
         let lane_config = LaneConfig {
             window_requests_max: u8::try_from(self.window_requests_max)
                 .expect("checked to be at most 32"),
@@ -258,34 +279,48 @@ impl ProducerBuilder {
             },
         };
         let mut registry = inner.registry();
-        if let Some(topic) = registry.topic(&self.stream, &self.topic, ids) {
+        registry.forget_answered();
+        let topic = if let Some(topic) = registry.topic(&self.stream, &self.topic) {
             if topic.lane_config != lane_config {
-                return Err(BuildError::WindowShared {
-                    window: u32::from(topic.lane_config.window_requests_max),
-                    ordering: match topic.lane_config.ordering {
-                        ringmain_proto::Ordering::Pipelined => "pipelined",
-                        ringmain_proto::Ordering::Strict => "strict",
-                    },
-                });
+                return Err(window_shared(topic.lane_config));
             }
-            topic.set_ids(ids);
-            topic.set_partitions_count(info.partitions_count);
-            return Ok(Arc::clone(topic));
+            if topic.meet(seen) == Met::Outdated {
+                return Ok(None);
+            }
+            Arc::clone(topic)
+        } else {
+            let names = (self.stream.clone(), self.topic.clone());
+            let ids = (info.stream_id, info.topic_id);
+            let name = TopicName::new(names, ids, Arc::clone(&inner.news));
+            Arc::new(Topic::new(Arc::new(name), lane_config, seen))
+        };
+        registry.hold_topic(&topic);
+        Ok(Some(HeldTopic::new(topic, Arc::clone(inner))))
+    }
+
+    /// Refuses a partitioning that is sure to need more partitions than the engine may send to.
+    fn check_partitions(&self, count: u32) -> Result<(), BuildError> {
+        let max = self.engine.inner().partitions_max;
+        match self.partitioning {
+            Partitioning::Balanced | Partitioning::Sticky if count > max => {
+                Err(BuildError::PartitionsMax {
+                    stream: self.stream.clone(),
+                    topic: self.topic.clone(),
+                    count,
+                    max,
+                })
+            }
+            _ => Ok(()),
         }
-        let control = inner.shards[0].shared.wake_handle();
-        let name = Arc::new(TopicName::new(
-            self.stream.clone(),
-            self.topic.clone(),
-            control,
-        ));
-        let topic = Arc::new(Topic::new(
-            name,
-            ids,
-            lane_config,
-            info.partitions_count,
-            inner.partitions_max,
-        ));
-        registry.keep_topic(Arc::clone(&topic));
-        Ok(topic)
+    }
+}
+
+fn window_shared(config: LaneConfig) -> BuildError {
+    BuildError::WindowShared {
+        window: u32::from(config.window_requests_max),
+        ordering: match config.ordering {
+            ringmain_proto::Ordering::Pipelined => "pipelined",
+            ringmain_proto::Ordering::Strict => "strict",
+        },
     }
 }

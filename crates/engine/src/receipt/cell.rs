@@ -206,6 +206,17 @@ impl CellPool {
         cell
     }
 
+    /// Whether no cell is without an outcome.
+    pub(crate) fn are_resolved(&self) -> bool {
+        self.cells.iter().all(|cell| cell.outcome.get().is_some())
+    }
+
+    /// Forgets the cells, all of them resolved.
+    pub(crate) fn clear(&mut self) {
+        assert!(self.are_resolved(), "a flush must find what is unanswered");
+        self.cells = VecDeque::new();
+    }
+
     /// Collects the cells that have no outcome yet.
     pub(crate) fn unresolved(&self, into: &mut Vec<Arc<BatchCell>>) {
         into.extend(

@@ -1,4 +1,4 @@
-//! Control calls, and the watch over partition counts that makes calls of its own.
+//! Control calls: the application's, and the shard's own questions about topics.
 //!
 //! Calls go over the first connection of the first shard, one metadata call and one read at a time: that is the
 //! protocol client's rule. Their bodies and replies are owned bytes; this is the only place where a shard allocates
@@ -10,21 +10,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringmain_proto::{Answer, CallKey, Micros};
-use ringmain_wire::codec::{Decode, Encode};
-use ringmain_wire::payload::topic::{GetTopic, TopicDetails};
 use ringmain_wire::{CommandCode, Operation};
 
 use super::core::Core;
+use super::watch::Question;
 use crate::call::CallReply;
 use crate::deadline;
 use crate::error::CallError;
-use crate::topic::{Topic, TopicName};
-
-/// How long the shard waits for the answer to a question of its own.
-const REFRESH_TIMEOUT_US: u64 = 10_000_000;
-
-/// Pause between two questions about a topic that the server says is not there.
-const STALE_PAUSE_US: u64 = 100_000;
+use crate::limits::CALLS_MAX;
 
 /// One call and the place where its reply lands.
 pub(crate) struct CallCell {
@@ -33,8 +26,8 @@ pub(crate) struct CallCell {
     name: &'static str,
     timeout_us: u64,
     body: Bytes,
-    /// Whose partition count the reply brings; `None` for an application's call.
-    watched: Option<Arc<Topic>>,
+    /// The shard's own question; `None` for an application's call.
+    question: Option<Question>,
     state: Mutex<CallState>,
     changed: Condvar,
 }
@@ -60,10 +53,23 @@ impl CallCell {
             name,
             timeout_us: deadline::micros(timeout),
             body,
-            watched: None,
+            question: None,
             state: Mutex::new(CallState::default()),
             changed: Condvar::new(),
         }
+    }
+
+    /// Makes it a question of the shard.
+    pub(super) fn asking(self, question: Question) -> Self {
+        Self {
+            question: Some(question),
+            ..self
+        }
+    }
+
+    /// The body that was kept; empty for a success without one.
+    fn reply(&self) -> Bytes {
+        self.state().reply.clone().unwrap_or_default()
     }
 
     pub(super) fn body(&self) -> Bytes {
@@ -122,66 +128,18 @@ impl CallCell {
     }
 }
 
-/// Topics whose partition count is watched.
-pub(super) struct CallTable {
-    watches: Vec<Watch>,
-}
-
-struct Watch {
-    topic: std::sync::Weak<Topic>,
-    name: Arc<TopicName>,
-    refresh_us: u64,
-    due_at: Micros,
-    asked_at: Micros,
-    is_asking: bool,
-}
-
-impl CallTable {
-    pub(super) fn new() -> Self {
-        Self {
-            watches: Vec::new(),
-        }
-    }
-
-    pub(super) fn watch(&mut self, now: Micros, topic: Arc<Topic>, refresh_us: u64) {
-        if let Some(known) = self
-            .watches
-            .iter_mut()
-            .find(|watch| Arc::ptr_eq(&watch.name, &topic.name))
-        {
-            known.refresh_us = known.refresh_us.min(refresh_us);
-            known.due_at = known.due_at.min(now.after(refresh_us));
-            known.topic = Arc::downgrade(&topic);
-            return;
-        }
-        self.watches.push(Watch {
-            name: Arc::clone(&topic.name),
-            topic: Arc::downgrade(&topic),
-            refresh_us,
-            due_at: now.after(refresh_us),
-            asked_at: Micros::ZERO,
-            is_asking: false,
-        });
-    }
-
-    pub(super) fn next_watch_at(&self) -> Micros {
-        self.watches
-            .iter()
-            .filter(|watch| !watch.is_asking)
-            .map(|watch| watch.due_at)
-            .min()
-            .unwrap_or(Micros::MAX)
-    }
-}
-
 impl Core {
     pub(super) fn start_call(&mut self, now: Micros, cell: Arc<CallCell>) {
         let conn = &mut self.conns[0];
-        let Some(key) = conn.calls.iter().position(|slot| slot.cell.is_none()) else {
-            cell.finish(Err(CallError::Busy {
-                max: conn.calls.len(),
-            }));
-            return;
+        // The last places are for the engine's own questions, and those take no other.
+        let places = match cell.question {
+            None => 0..CALLS_MAX as usize,
+            Some(_) => CALLS_MAX as usize..conn.calls.len(),
+        };
+        let max = places.len();
+        let mut places = places.filter(|place| conn.calls[*place].cell.is_none());
+        let Some(key) = places.next() else {
+            return self.end_call(now, &cell, Err(CallError::Busy { max }));
         };
         let call_key = CallKey(u32::try_from(key).expect("few calls"));
         match conn.client.call(
@@ -191,14 +149,10 @@ impl Core {
             now.after(cell.timeout_us),
         ) {
             Ok(()) => conn.calls[key].cell = Some(cell),
-            Err(ringmain_proto::CallError::NotACall(_)) => cell.finish(Err(CallError::Encode {
-                operation: cell.name,
-                why: "sends, logins and consumer offsets are not control calls".to_owned(),
-            })),
-            Err(ringmain_proto::CallError::Ended(ringmain_proto::Ended::Failed(fatal))) => {
-                cell.finish(Err(CallError::Login(fatal.to_string())));
+            Err(error) => {
+                let error = refusal(&cell, error);
+                self.end_call(now, &cell, Err(error));
             }
-            Err(_) => cell.finish(Err(CallError::Closed)),
         }
     }
 
@@ -220,81 +174,29 @@ impl Core {
             }),
             Answer::Unknown { .. } => Err(CallError::Lost { operation }),
         };
-        if let Some(topic) = &cell.watched {
-            self.take_refresh(now, topic, &cell, &result);
+        self.end_call(now, &cell, result);
+    }
+
+    /// The only end of a call that the shard took on.
+    fn end_call(&mut self, now: Micros, cell: &CallCell, result: Result<(), CallError>) {
+        if let Some(question) = &cell.question {
+            let reply = result.as_ref().map(|()| cell.reply());
+            self.end_question(now, question, reply);
         }
         cell.finish(result);
     }
+}
 
-    /// Asks for the partition counts that are due.
-    pub(super) fn refresh_watched(&mut self, now: Micros) {
-        for index in 0..self.calls.watches.len() {
-            let watch = &mut self.calls.watches[index];
-            if watch.name.is_stale() {
-                watch.due_at = watch.due_at.min(watch.asked_at.after(STALE_PAUSE_US));
-            }
-            if watch.is_asking || watch.due_at > now {
-                continue;
-            }
-            let Some(topic) = watch.topic.upgrade() else {
-                continue;
-            };
-            watch.is_asking = true;
-            watch.asked_at = now;
-            watch.name.clear_stale();
-            let body = GetTopic {
-                stream_id: topic.name.stream(),
-                topic_id: topic.name.topic(),
-            }
-            .to_vec();
-            let timeout = Duration::from_micros(REFRESH_TIMEOUT_US);
-            let mut cell = CallCell::new(
-                Operation::NonReplicated,
-                CommandCode::GET_TOPIC,
-                "GetTopic",
-                body.into(),
-                timeout,
-            );
-            cell.watched = Some(topic);
-            self.start_call(now, Arc::new(cell));
+/// Why the protocol client does not take a call.
+fn refusal(cell: &CallCell, error: ringmain_proto::CallError) -> CallError {
+    match error {
+        ringmain_proto::CallError::NotACall(_) => CallError::Encode {
+            operation: cell.name,
+            why: "sends, logins and consumer offsets are not control calls".to_owned(),
+        },
+        ringmain_proto::CallError::Ended(ringmain_proto::Ended::Failed(fatal)) => {
+            CallError::Login(fatal.to_string())
         }
-        self.calls
-            .watches
-            .retain(|watch| watch.topic.strong_count() > 0);
-    }
-
-    fn take_refresh(
-        &mut self,
-        now: Micros,
-        topic: &Arc<Topic>,
-        cell: &CallCell,
-        result: &Result<(), CallError>,
-    ) {
-        if let Some(watch) = self
-            .calls
-            .watches
-            .iter_mut()
-            .find(|watch| Arc::ptr_eq(&watch.name, &topic.name))
-        {
-            watch.is_asking = false;
-            watch.due_at = now.after(watch.refresh_us);
-        }
-        let state = cell.state();
-        let (Ok(()), Some(body)) = (result, &state.reply) else {
-            return;
-        };
-        match Option::<TopicDetails<'_>>::decode(body) {
-            Ok(Some(details)) => {
-                let count = details.topic.partitions_count;
-                if count != topic.partitions_count() {
-                    tracing::info!(topic = %topic.name, before = topic.partitions_count(), count, "partition count changed");
-                }
-                topic.set_partitions_count(count);
-            }
-            Ok(None) => tracing::warn!(topic = %topic.name, "the topic does not exist any more"),
-            Err(error) => {
-                tracing::warn!(topic = %topic.name, %error, "the reply to GetTopic cannot be decoded");
-            }
-        }
+        _ => CallError::Closed,
     }
 }

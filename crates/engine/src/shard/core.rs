@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use ringmain_proto::{BatchKey, Ended, FatalError, Frame, Micros, NotSent, SubmitError};
 
-use super::calls::CallTable;
 use super::connection::Connection;
 use super::lanes::{LaneEntry, is_wanted};
+use super::watch::Watches;
 use super::{Command, PurgeRequest, ShardShared};
 use crate::batch::SealedBatch;
 use crate::hooks::{self, Mutation, Point};
@@ -29,6 +29,10 @@ pub(super) struct InFlight {
     /// When it was first handed to the ring, and its request number; zero before.
     pub(super) transmitted_at: Micros,
     pub(super) request: u64,
+    /// Its transmissions so far.
+    pub(super) attempts: u32,
+    /// A confirmation named another topic than the one that had the name when it was opened.
+    pub(super) is_elsewhere: bool,
     /// When the kernel had taken it for the first time.
     pub(super) written_at: Micros,
 }
@@ -59,7 +63,7 @@ pub(super) struct Core {
     pub(super) is_memory_freed: bool,
     /// When pending lanes are next looked through for deadlines.
     pub(super) sweep_at: Micros,
-    pub(super) calls: CallTable,
+    pub(super) watches: Watches,
     pub(super) waiters: Vec<Waiter>,
     pub(super) samples: LatencySamples,
     commands: Vec<Command>,
@@ -90,7 +94,7 @@ impl Core {
             lanes_full: Vec::with_capacity(lanes_max),
             is_memory_freed: false,
             sweep_at: Micros::MAX,
-            calls: CallTable::new(),
+            watches: Watches::new(),
             waiters: Vec::with_capacity(256),
             samples: LatencySamples::new(),
             commands: Vec::with_capacity(16),
@@ -102,15 +106,18 @@ impl Core {
     /// Everything there is to do at `now`, until nothing moves any more. Ends with frames handed to the ring.
     pub(super) fn advance(&mut self, now: Micros, driver: &mut impl Driver) {
         self.take_commands(now);
+        if self.shared.news.take_replaced() {
+            self.withdraw_replaced(now);
+        }
         self.run_timers(now);
         self.resolve_outcomes(now);
         self.take_announced();
         loop {
             self.reopen_lanes();
-            self.submit_sealed();
+            self.submit_sealed(now);
             hooks::pass(Point::TookQueues);
             self.feed_lanes(now);
-            self.submit_sealed();
+            self.submit_sealed(now);
             for conn in 0..self.conns.len() {
                 self.drive_connection(now, conn, driver);
             }
@@ -141,7 +148,7 @@ impl Core {
             // Nobody wakes the shard for what is queued on these, and some of it may have less time than what is out.
             next = next.min(now.after(super::lanes::SWEEP_US));
         }
-        next.min(self.calls.next_watch_at())
+        next.min(self.watches.next_at())
     }
 
     /// True when no batch is with a protocol client.
@@ -164,7 +171,8 @@ impl Core {
         for command in commands.drain(..) {
             match command {
                 Command::Call(cell) => self.start_call(now, cell),
-                Command::Watch { topic, refresh_us } => self.calls.watch(now, topic, refresh_us),
+                Command::Watch { topic, refresh_us } => self.watches.watch(now, topic, refresh_us),
+                Command::Unwatch { topic } => self.watches.unwatch(&topic),
                 Command::Purge(request) => self.purge(now, &request),
                 Command::Resolved {
                     conn,
@@ -188,7 +196,7 @@ impl Core {
             }
         }
         self.run_lane_timers(now);
-        self.refresh_watched(now);
+        self.ask_about_topics(now);
     }
 
     /// A batch whose deadline passed in the middle of a write is decided, and its outcome held back until the kernel has
@@ -211,17 +219,18 @@ impl Core {
     }
 
     /// Hands sealed batches to their protocol clients, in order.
-    pub(super) fn submit_sealed(&mut self) {
+    pub(super) fn submit_sealed(&mut self, now: Micros) {
         while let Some(batch) = self.shared.sealed.pop() {
-            self.submit(batch);
+            self.submit(now, batch);
         }
     }
 
-    fn submit(&mut self, batch: SealedBatch) {
+    fn submit(&mut self, now: Micros, batch: SealedBatch) {
         self.open_lane(&batch.lane);
         let place = &batch.lane.place;
         let (lane_index, lane_key) = (place.index, place.key);
         let slot_index = batch.body.slot().index();
+        let is_replaced = !batch.lane.topic.is_in(batch.life);
         let conn = &mut self.conns[place.conn as usize];
         let entry = self.lanes[lane_index as usize]
             .as_mut()
@@ -245,8 +254,13 @@ impl Core {
                     batch,
                     transmitted_at: Micros::ZERO,
                     request: 0,
+                    attempts: 0,
+                    is_elsewhere: false,
                     written_at: Micros::ZERO,
                 });
+                if is_replaced {
+                    conn.client.withdraw(now, BatchKey(slot_index));
+                }
                 if !is_wanted(&conn.client, lane_key) {
                     self.mark_full(lane_index);
                 }
@@ -262,17 +276,30 @@ impl Core {
         }
     }
 
+    /// Has nothing transmitted any more that was accepted for a topic whose name means another one now.
+    fn withdraw_replaced(&mut self, now: Micros) {
+        for (index, in_flight) in self.batches.iter().enumerate() {
+            if let Some(InFlight { batch, .. }) = in_flight
+                && !batch.lane.topic.is_in(batch.life)
+            {
+                let key = BatchKey(u32::try_from(index).expect("slots are counted in u32"));
+                let conn = &mut self.conns[batch.lane.place.conn as usize];
+                conn.client.withdraw(now, key);
+            }
+        }
+    }
+
     fn close(&mut self, now: Micros, deadline: Micros) {
         self.is_closing = true;
         self.seal_all_lanes(now);
-        self.submit_sealed();
+        self.submit_sealed(now);
         for conn in &mut self.conns {
             conn.client.close(now, deadline);
         }
     }
 
     fn purge(&mut self, now: Micros, request: &Arc<PurgeRequest>) {
-        self.submit_sealed();
+        self.submit_sealed(now);
         self.purge = Some(Arc::clone(request));
         let mut held = false;
         // Who takes records back purges; a close does not want them.

@@ -6,11 +6,13 @@
 
 use bytes::Bytes;
 use ringmain_proto::{BatchKey, Frame, Micros, Reply, ReplyMatch, SessionState};
+use ringmain_wire::codec::Decode;
+use ringmain_wire::payload::send::SendMessagesReply;
 use ringmain_wire::{EvictionReason, Inbound};
 
 use super::attempt::Lost;
 use super::connection::Connection;
-use super::core::Core;
+use super::core::{Core, InFlight};
 use crate::sessions::Obstacle;
 use ringmain_io::driver::Event;
 
@@ -68,6 +70,7 @@ impl Core {
                         Ok((reply, payload)) => {
                             let matched = conn.client.handle_reply(now, &reply);
                             keep_call_reply(&conn.calls, matched, payload);
+                            note_ids(&mut self.batches, matched, payload);
                             Ok(matched)
                         }
                         Err(error) => Err(error.to_string()),
@@ -161,6 +164,19 @@ impl Core {
         if fatal.is_some() {
             self.look_at_lanes_of(index);
         }
+    }
+}
+
+/// Looks whether a confirmation names the topic that the batch was meant for.
+fn note_ids(batches: &mut [Option<InFlight>], matched: ReplyMatch, payload: &[u8]) {
+    if let ReplyMatch::Batch(BatchKey(key)) = matched
+        && let Some(in_flight) = &mut batches[key as usize]
+        && let Ok(reply) = SendMessagesReply::decode(payload)
+        && let [only] = reply.confirmations()
+    {
+        let ids = (only.stream_id(), only.topic_id());
+        in_flight.is_elsewhere |= ids != in_flight.batch.life.ids;
+        in_flight.batch.lane.topic.note_ids(ids);
     }
 }
 

@@ -39,27 +39,53 @@ pub(super) struct LaneEntry {
     /// The moment under which it is in `lingering`, once: a batch that lingers longer is found when this entry comes up,
     /// and for one that lingers less (of another producer of the topic) the entry is made anew.
     pub(super) lingers_until: Option<Micros>,
+    /// The offset behind the last confirmed batch.
+    pub(super) offset_next: u64,
 }
 
 impl Core {
-    /// Makes a lane known and opens it on its connection.
+    /// Makes a lane known and opens it on its connection, in the place of one that was given up.
     pub(super) fn open_lane(&mut self, lane: &Arc<Lane>) {
-        let entry = &mut self.lanes[lane.place.index as usize];
-        if entry.is_some() {
-            return;
+        let index = lane.place.index;
+        if let Some(known) = &self.lanes[index as usize] {
+            if Arc::ptr_eq(&known.lane, lane) {
+                return;
+            }
+            self.close_lane(index);
         }
         let client = &mut self.conns[lane.place.conn as usize].client;
         client
             .open_lane(lane.place.key, lane.config)
             .expect("the engine numbers lanes densely and checks their settings");
-        *entry = Some(LaneEntry {
+        self.lanes[index as usize] = Some(LaneEntry {
             lane: Arc::clone(lane),
             is_pending: false,
             is_due: false,
             is_full: false,
             resumptions: 0,
             lingers_until: None,
+            offset_next: 0,
         });
+    }
+
+    /// Forgets the lane in a place that has another one now: the engine gave it up with everything answered and not
+    /// announced, and appends nothing to it any more.
+    fn close_lane(&mut self, index: u32) {
+        let entry = self.lanes[index as usize].take().expect("it was opened");
+        assert!(
+            !entry.is_pending,
+            "a lane that was announced is not given up"
+        );
+        let place = &entry.lane.place;
+        self.conns[place.conn as usize]
+            .client
+            .close_lane(place.key)
+            .expect("a lane with something unanswered is not given up");
+        // What is said about the place was said about the lane.
+        self.lanes_due.retain(|due| *due != index);
+        self.lanes_busy.retain(|busy| *busy != index);
+        self.lanes_full.retain(|full| *full != index);
+        self.lingering.retain(|Reverse((_, other))| *other != index);
     }
 
     pub(super) fn take_announced(&mut self) {

@@ -5,11 +5,12 @@
 
 use bytes::Bytes;
 use ringmain_proto::{BatchKey, CallKey, Micros, NotSent, Outcome, Receipt};
+use ringmain_wire::SendMessagesRef;
 use ringmain_wire::batch::{GatherPiece, Integrity};
-use ringmain_wire::{ErrorCode, SendMessagesRef};
 
 use super::core::{Core, InFlight, login_refused};
 use crate::batch::{Body, SealedBatch};
+use crate::error::is_missing;
 use crate::hooks::{self, Mutation, Point};
 use crate::outcome::NotSentReason;
 use crate::receipt::BatchOutcome;
@@ -43,17 +44,39 @@ impl Core {
             .take()
             .expect("a batch has one outcome");
         self.batches_in_flight -= 1;
+        let outcome = self.outcome_of(&in_flight, receipt);
+        self.look_at_lane(in_flight.batch.lane.place.index);
+        self.note_times(now, &in_flight);
+        self.finish_batch(in_flight.batch, outcome);
+    }
+
+    fn outcome_of(&mut self, in_flight: &InFlight, receipt: Receipt) -> BatchOutcome {
         let lane = &in_flight.batch.lane;
-        let partition = lane.partition;
-        let outcome = match receipt {
+        let was_resent = in_flight.attempts > 1;
+        let is_replaced = in_flight.is_elsewhere || !lane.topic.is_in(in_flight.batch.life);
+        match receipt {
+            // One transmission may be in the topic that had the name, another in the one that has it.
+            Receipt::Stored { .. } if was_resent && in_flight.is_elsewhere => {
+                BatchOutcome::Unknown {
+                    request: in_flight.request,
+                }
+            }
+            Receipt::StoredOffsetUnknown if was_resent && is_replaced => BatchOutcome::Unknown {
+                request: in_flight.request,
+            },
             Receipt::Stored {
                 partition_id,
                 base_offset,
-            } => BatchOutcome::Stored {
-                partition: partition_id,
-                base_offset,
+            } => {
+                self.note_offset(&in_flight.batch, base_offset);
+                BatchOutcome::Stored {
+                    partition: partition_id,
+                    base_offset,
+                }
+            }
+            Receipt::StoredOffsetUnknown => BatchOutcome::StoredOffsetUnknown {
+                partition: lane.partition,
             },
-            Receipt::StoredOffsetUnknown => BatchOutcome::StoredOffsetUnknown { partition },
             Receipt::Rejected { code } => {
                 if is_missing(code) {
                     lane.topic.mark_stale();
@@ -64,10 +87,18 @@ impl Core {
                 reason: not_sent(reason),
             },
             Receipt::Unknown { request } => BatchOutcome::Unknown { request },
-        };
-        self.look_at_lane(lane.place.index);
-        self.note_times(now, &in_flight);
-        self.finish_batch(in_flight.batch, outcome);
+        }
+    }
+
+    /// Offsets that fall show a log that began anew, if no batch was overtaken: the server is asked.
+    fn note_offset(&mut self, batch: &SealedBatch, base_offset: u64) {
+        let entry = self.lanes[batch.lane.place.index as usize]
+            .as_mut()
+            .expect("a batch that was sent has its lane open");
+        if base_offset < entry.offset_next {
+            batch.lane.topic.mark_stale();
+        }
+        entry.offset_next = base_offset.saturating_add(u64::from(batch.records));
     }
 
     fn note_times(&mut self, now: Micros, in_flight: &InFlight) {
@@ -139,17 +170,13 @@ impl Core {
     }
 }
 
-/// Codes that say that the stream, the topic or the partition does not exist.
-fn is_missing(code: ErrorCode) -> bool {
-    matches!(code.get(), 20 | 1009 | 1010 | 2010 | 2011 | 3007)
-}
-
 fn not_sent(reason: NotSent) -> NotSentReason {
     match reason {
         NotSent::Deadline => NotSentReason::DeadlineOver,
         NotSent::Refused => NotSentReason::NotAdmitted,
         NotSent::Purged => NotSentReason::Purged,
         NotSent::BehindUnstored => NotSentReason::BehindUnstored,
+        NotSent::Withdrawn => NotSentReason::TopicReplaced,
         NotSent::Failed(fatal) => login_refused(fatal),
         NotSent::Closed | NotSent::NumbersExhausted => NotSentReason::Closed,
     }

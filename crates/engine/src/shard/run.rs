@@ -182,7 +182,10 @@ fn end_calls(core: &mut Core, shared: &ShardShared) {
         match command {
             Command::Call(cell) => cell.finish(Err(why())),
             Command::Purge(request) => request.done.set(),
-            Command::Watch { .. } | Command::Resolved { .. } | Command::Close { .. } => {}
+            Command::Watch { .. }
+            | Command::Unwatch { .. }
+            | Command::Resolved { .. }
+            | Command::Close { .. } => {}
         }
     }
 }

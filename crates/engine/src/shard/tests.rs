@@ -26,15 +26,20 @@ fn lane() -> Arc<Lane> {
     let transport = Transport::new(&TransportConfig::default(), memory);
     let wake = transport.expect("a ring").wake_handle();
     let credit = Arc::new(Gate::new(Units::new(0)));
-    let shard = ShardShared::new(Clock::system(), wake.clone(), &arena, credit, 1, 1);
+    let shard = ShardShared::new(Clock::system(), wake, &arena, credit, 1, 1);
     Arc::new(Lane::new(
         LanePlace {
             index: 0,
             conn: 0,
             key: LaneKey(0),
+            seat: 0,
         },
         LaneConfig::default(),
-        Arc::new(TopicName::new("stream".into(), "topic".into(), wake)),
+        Arc::new(TopicName::new(
+            ("stream".into(), "topic".into()),
+            (0, 0),
+            Arc::new([Arc::clone(&shard.news)]),
+        )),
         0,
         Arc::new(shard),
         &Arc::new(Callbacks::new()),

@@ -48,7 +48,7 @@ impl EngineBuilder {
                 why: error.to_string(),
             })
         })?;
-        let mut registry = Registry::new(&plan.conns_of_shards, plan.lanes_per_conn, with.random);
+        let mut registry = Registry::new(&plan.conns_of_shards, self.partitions_max, with.random);
         let start = ShardStart {
             clock: Clock::Virtual(with.clock),
             credit: Arc::new(Gate::new(Units::new(plan.by_reference_bytes))),
@@ -69,7 +69,9 @@ impl EngineBuilder {
             handles.push(ShardHandle { shared, arena });
             shards.push(shard);
         }
+        let news = handles.iter().map(|shard| Arc::clone(&shard.shared.news));
         let inner = Arc::new(EngineInner {
+            news: news.collect(),
             shards: handles,
             credit: start.credit,
             callbacks: Arc::new(Callbacks::new()),
