@@ -79,7 +79,8 @@ pub enum BuildError {
         /// The topic as given.
         topic: String,
     },
-    /// Another producer of this engine sends to the same topic with another window or ordering.
+    /// Another producer of this engine sends to the same topic with another window or ordering, or did and has records
+    /// without an answer.
     #[error(
         "another producer of this engine sends to the same topic with window {window} and {ordering} ordering: \
          a partition has one window, use the same settings or another engine"

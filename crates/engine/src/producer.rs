@@ -44,6 +44,12 @@ pub enum Ordering {
 
 /// Sends records to one topic. Cloning gives another handle to the same producer; all of them may be used at once.
 ///
+/// The topic is whichever has the name when the server takes a record. When the name comes to mean another topic (deleted
+/// and created anew, renamed), records that wait end as `NotSent`, and records that are out without an answer as
+/// `Unknown`, from the moment that the engine learns of it; those accepted afterwards go to the new one. The engine learns
+/// when a producer is built, when the server's answers do not fit, and by asking every `partitions_refresh_us`; a record
+/// that the server took before that is in the topic that had the name.
+///
 /// Dropping handles loses nothing: what was accepted is still sent.
 #[derive(Clone)]
 pub struct Producer {

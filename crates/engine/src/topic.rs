@@ -5,6 +5,16 @@
 //! anew, or renamed. The engine tells lives apart by the time of creation and the number that `GetTopic` gives; what was
 //! accepted for one life is never transmitted after the engine has learned of the next.
 //!
+//! Between the change at the server and the engine's learning of it, a request that is out, waits or is sent again may be
+//! stored in whichever topic has the name: the protocol has no field for a life. What the engine learns of, and when:
+//!
+//! | sign | asked |
+//! |---|---|
+//! | a producer is built | by its builder |
+//! | a confirmation names other numbers, or an offset below the last one | at once |
+//! | the server says that there is no such stream, topic or partition | at once |
+//! | none of these | after `partitions_refresh_us` |
+//!
 //! One object a name for the whole engine, shared by its producers: two lanes for one partition would break the laws of
 //! its window. Asking the server is the shard's job; the answer lands here.
 

@@ -109,8 +109,9 @@ impl ProducerBuilder {
         self
     }
 
-    /// How often the partition count is asked for again, 1 ms to a day. Default 60 s. It is also asked for at once when
-    /// the server says that a partition does not exist.
+    /// How often the topic is asked about again, 1 ms to a day: its partition count, and whether it is the same one.
+    /// Default 60 s. It is also asked about at once when the server says that a partition does not exist, or when its
+    /// answers fit another topic.
     pub fn partitions_refresh_us(mut self, interval_us: u64) -> Self {
         self.partitions_refresh_us = interval_us;
         self
@@ -126,8 +127,8 @@ impl ProducerBuilder {
     /// partition count.
     ///
     /// # Errors
-    /// The caller's fault for every option out of range, [`BuildError::TopicMissing`], [`BuildError::WindowShared`], or
-    /// what the server said.
+    /// The caller's fault for every option out of range, [`BuildError::TopicMissing`], [`BuildError::WindowShared`],
+    /// [`BuildError::PartitionsMax`], or what the server said.
     pub fn build(self) -> Result<Producer, BuildError> {
         let slot_bytes = self.engine.inner().slot_bytes;
         let settings = self.settings(slot_bytes)?;
