@@ -3,6 +3,7 @@
 //!
 //! No type here has a `Debug` that could show a server URL, because a URL holds a password.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -31,19 +32,16 @@ pub(crate) enum Command {
 /// Where the server is and who logs in.
 #[derive(Args)]
 pub(crate) struct ServerArgs {
-    /// Server URL: iggy://user:password@host:port or iggy://TOKEN@host:port.
+    /// Server URL: iggy://user:password@host:port or iggy://TOKEN@host:port. Without it: that of the environment
+    /// variable RINGMAIN_SERVER, unless that is blank.
     ///
     /// A URL given here can be seen by other users of the machine (ps); one in the environment cannot.
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "RINGMAIN_SERVER",
-        hide_env_values = true
-    )]
-    pub(crate) server: Option<String>,
+    // The variable is not clap's: to clap it would be the option itself, and contradict --sink.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<OsString>,
 
     /// File with the password (URL iggy://user@host:port) or the token (URL iggy://host:port).
-    #[arg(long, value_name = "FILE", requires = "server")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
 }
 
@@ -88,7 +86,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<u16>,
 
-    /// Shard threads, each with a ring and, where there are cores enough, a core of its own: 1 to 64.
+    /// Shard threads, each with a ring of its own, and pinned to a core when there are more cores than shards: 1 to
+    /// 64.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(limits::SHARDS_MAX)))]
     pub(crate) shards: u16,
 
@@ -104,8 +103,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "BYTES", default_value_t = limits::SLOT_BYTES_DEFAULT, value_parser = clap::value_parser!(u32).range(i64::from(limits::SLOT_BYTES_MIN)..=i64::from(limits::SLOT_BYTES_MAX)))]
     pub(crate) batch_bytes: u32,
 
-    /// Memory for records that are not answered yet, in bytes: 65536 to 1 TiB. In a run without --rate it is full, and
-    /// decides the latency.
+    /// Memory for records that are not answered yet, in bytes: 65536 to 1 TiB, and at least eight times --batch-bytes
+    /// for each shard. In a run without --rate it is full, and decides the latency.
     #[arg(long, value_name = "BYTES", default_value_t = limits::MEMORY_BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(limits::MEMORY_BYTES_MIN..=limits::MEMORY_BYTES_MAX))]
     pub(crate) memory_bytes: u64,
 
@@ -114,13 +113,18 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) rate: Option<u64>,
 
-    /// Let the embedded broker answer without storing: measures the sender alone.
-    #[arg(long, conflicts_with = "server")]
+    /// Let an embedded broker answer without storing: measures the sender alone. Goes before RINGMAIN_SERVER.
+    #[arg(long, conflicts_with_all = ["server", "password_file"])]
     pub(crate) sink: bool,
 
     /// Print the result as one JSON object instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// How long the login may take, and the wait for the last answers at the end or after Ctrl-C, in seconds: 1 to
+    /// 86400.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
 }
 
 /// Whether records of one partition may overtake each other.
@@ -164,11 +168,16 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "create")]
     pub(crate) partitions: u32,
 
+    /// Partitions that lines may go to: 1 to 65536. Each costs about 1 KiB of memory.
+    #[arg(long, value_name = "N", default_value_t = limits::PARTITIONS_ENGINE_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PARTITIONS_ENGINE_MAX)))]
+    pub(crate) partitions_max: u32,
+
     /// Whether records of one partition may overtake each other when the server refuses some for the moment.
     #[arg(long, value_enum, default_value_t = OrderingArg::Strict)]
     pub(crate) ordering: OrderingArg,
 
-    /// How long the login and each record may take, in seconds, 1 to 86400; also how long to drain after Ctrl-C.
+    /// How long the login and each record may take, in seconds, 1 to 86400; also how long to drain after Ctrl-C or a
+    /// record that is not stored.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }
@@ -270,19 +279,6 @@ mod tests {
         }
         for text in ["", "ab", "\u{e9}", "\n"] {
             assert!(delimiter(text).is_err(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn help_never_shows_the_url_of_the_environment() {
-        let mut command = Cli::command();
-        for subcommand in command.get_subcommands_mut() {
-            let server = subcommand
-                .get_arguments()
-                .find(|arg| arg.get_id() == "server");
-            if let Some(server) = server {
-                assert!(server.is_hide_env_values_set());
-            }
         }
     }
 }

@@ -3,6 +3,9 @@
 //! One application thread sends to all partitions in turn. Without a rate it sends as fast as the engine accepts, so the
 //! engine's memory is full and latency is mostly time in the queue; with `--rate` it sends on a schedule, and the
 //! latency of a record counts from the moment it was due, whether or not it could be sent then.
+//!
+//! Sending ends by the clock, also in the middle of a wait for memory: what was due by then and not accepted was never
+//! sent, and is said so.
 
 mod latency;
 mod load;
@@ -10,6 +13,7 @@ mod report;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -19,36 +23,29 @@ use ringmain::{CloseReport, Engine, Partitioning, Producer, SendError, limits};
 use crate::args::BenchArgs;
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
+use crate::redact::shown;
 use crate::say;
-use crate::server::Server;
+use crate::server::{LOGOUT, Server};
 
 use latency::Latency;
-use load::{Pace, Payloads};
+use load::{CATCH_UP, Pace, Payloads};
 use report::Report;
 
-/// How long to wait for answers after the last record was sent.
-const DRAIN: Duration = Duration::from_secs(30);
 /// Time between two updates of the progress line.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 /// Sends for the time given, drains, and prints the result.
 ///
 /// # Errors
-/// [`Failure::NotAllStored`] when a record is not known to be stored, [`Failure::Interrupted`] after Ctrl-C; the result
-/// is printed in both cases. And those of setting up.
-pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
-    let interrupt = Interrupt::install()?;
+/// [`Failure::NotAllStored`] when a record is not known to be stored, [`Failure::Interrupted`] after Ctrl-C,
+/// [`Failure::RateMissed`] when the rate was not held; the result is printed in all these cases. And those of setting up.
+pub(crate) fn run(args: BenchArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let server = Server::given_or_embedded(&args.server, args.sink)?;
     let engine = engine(&args, &server)?;
     let partition = Arc::new(AtomicU32::new(0));
     let producer = producer(&engine, &args, &server, &partition)?;
     introduce(&args, &server);
     producer.warm();
-    let closing = producer.clone();
-    interrupt.on_raised(move || {
-        // A send that waits for memory ends with this.
-        closing.close(DRAIN);
-    })?;
     let mut bench = Bench {
         payloads: Payloads::new(args.record_bytes),
         latency: Latency::new(args.partitions),
@@ -57,15 +54,22 @@ pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
         partition,
         args: &args,
     };
-    let sent = bench.send(&interrupt);
-    let CloseReport { account, .. } = engine.close(DRAIN);
+    let timeout = Duration::from_secs(args.timeout);
+    interrupt.drain_within(timeout);
+    let stopped = bench.send(interrupt);
+    bench.producer.close(timeout);
+    // Asked for before the connections are closed, which counts as well.
+    let is_connection_lost = engine.stats().disconnects > 0;
+    let CloseReport { account, .. } = engine.close(LOGOUT);
     let stats = engine.stats();
     bench.latency.finish();
     bench.progress.finish_and_clear();
-    sent?;
+    let stopped = stopped?;
     let report = Report {
         record_bytes: args.record_bytes,
-        elapsed: bench.latency.last_resolved(),
+        stopped,
+        last_resolved: bench.latency.last_resolved(),
+        rate: args.rate,
         account,
         latency_ns: bench.latency.histogram(),
         requests: stats.requests,
@@ -84,15 +88,19 @@ pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
     if !server.is_embedded() {
         say::note(format_args!(
             "the records stay in topic {}/{} of {}",
-            args.stream,
-            args.topic,
+            shown(&args.stream),
+            shown(&args.topic),
             server.shown()
         ));
     }
-    match bench.latency.lost() {
-        Some(first) => Err(Failure::not_all_stored(&engine, &server.shown(), first)),
-        None if interrupt.raised() => Err(Failure::Interrupted),
-        None => printed,
+    match (bench.latency.lost(), report.missed_rate()) {
+        (Some(first), _) => {
+            let lost_at = is_connection_lost.then(|| server.shown());
+            Err(Failure::not_all_stored(&account, lost_at, first))
+        }
+        (None, _) if interrupt.raised() => Err(Failure::Interrupted),
+        (None, Some(missed)) => Err(Failure::RateMissed(missed)),
+        (None, None) => printed,
     }
 }
 
@@ -116,6 +124,7 @@ fn introduce(args: &BenchArgs, server: &Server) {
 fn engine(args: &BenchArgs, server: &Server) -> Result<Engine, Failure> {
     Engine::builder()
         .server(server.url())
+        .connect_timeout_us(args.timeout * 1_000_000)
         .shards(args.shards)
         .connections(args.connections.unwrap_or(args.shards))
         .memory_bytes_max(args.memory_bytes)
@@ -154,6 +163,26 @@ fn producer(
     Ok(producer)
 }
 
+/// Starts the thread that closes the producer at `end` or at a signal, so that a send that waits for memory ends, too.
+fn close_at(
+    end: Instant,
+    producer: &Producer,
+    interrupt: &Interrupt,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let (producer, interrupt) = (producer.clone(), interrupt.clone());
+    thread::Builder::new()
+        .name("ringmain-stop".to_owned())
+        .spawn(move || {
+            interrupt.wait_until(Some(end));
+            producer.close(timeout);
+        })
+        .map(drop)
+        .map_err(|error| Failure::Machine {
+            cause: format!("cannot start a thread: {error}"),
+        })
+}
+
 struct Bench<'a> {
     payloads: Payloads,
     latency: Latency,
@@ -165,33 +194,29 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Sends until the time is over, a signal comes or a record is lost.
-    fn send(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
-        let end_ns = self.args.seconds * 1_000_000_000;
-        let pace = Pace::new(self.args.rate);
+    /// Sends until the time is over, a signal comes or a record is lost. Returns how long it was sent.
+    fn send(&mut self, interrupt: &Interrupt) -> Result<Duration, Failure> {
+        let time = Duration::from_secs(self.args.seconds);
+        let clock = Instant::now();
+        let end = clock + time;
+        let pace = Pace::new(self.args.rate, clock, end);
         let mut progress_next = PROGRESS;
-        self.latency.start(Instant::now());
+        self.latency.start(clock);
+        let timeout = Duration::from_secs(self.args.timeout);
+        close_at(end + CATCH_UP, &self.producer, interrupt, timeout)?;
         for number in 0.. {
-            let (start_ns, now_ns) = pace.start_ns(number, self.latency.clock());
-            if start_ns >= end_ns || interrupt.raised() || self.latency.lost().is_some() {
+            let Some((start_ns, now_ns)) = pace.start_ns(number, interrupt) else {
+                break;
+            };
+            if self.latency.lost().is_some() {
                 break;
             }
             let partition = (number % u64::from(self.args.partitions)) as u32;
             self.partition.store(partition, Ordering::Relaxed);
             match self.payloads.send(&self.producer, number) {
                 Ok(receipt) => self.latency.sent(partition, number, start_ns, receipt),
-                Err(SendError::Closed) if interrupt.raised() => break,
-                Err(SendError::EngineFailed) => {
-                    return Err(Failure::Machine {
-                        cause: SendError::EngineFailed.to_string(),
-                    });
-                }
-                Err(error) => {
-                    return Err(Failure::RecordBytes {
-                        bytes: self.args.record_bytes,
-                        error,
-                    });
-                }
+                Err(SendError::Closed) => break,
+                Err(error) => return Err(self.refused(error)),
             }
             if now_ns >= progress_next.as_nanos() as u64 {
                 self.latency.collect();
@@ -199,7 +224,21 @@ impl Bench<'_> {
                 progress_next = Duration::from_nanos(now_ns) + PROGRESS;
             }
         }
-        Ok(())
+        Ok(clock.elapsed().min(time))
+    }
+
+    fn refused(&self, error: SendError) -> Failure {
+        match error {
+            SendError::PayloadTooLarge { .. } | SendError::SlotTooSmall { .. } => {
+                Failure::RecordBytes {
+                    bytes: self.args.record_bytes,
+                    error,
+                }
+            }
+            error => Failure::Machine {
+                cause: error.to_string(),
+            },
+        }
     }
 
     fn show_progress(&self, now_ns: u64) {
@@ -207,12 +246,13 @@ impl Bench<'_> {
         let account = self.producer.account();
         let stored = account.stored + account.stored_offset_unknown;
         let bytes = stored * u64::from(self.args.record_bytes);
+        let p99_us = report::quantile_us(self.latency.histogram(), 100);
         self.progress.set_message(format!(
-            "{seconds:.1} s  {} records stored  {:.0} records/s  {:.1} MB/s  p99 {:.1} us",
+            "{seconds:.1} s  {} records stored  {:.0} records/s  {:.1} MB/s{}",
             report::grouped(stored),
             stored as f64 / seconds,
             bytes as f64 / 1e6 / seconds,
-            self.latency.histogram().value_at_quantile(0.99) as f64 / 1e3,
+            p99_us.map_or_else(String::new, |us| format!("  p99 {us:.1} us")),
         ));
     }
 }

@@ -3,7 +3,7 @@
 //! Reads up to what is there when it gets there: a topic that is written to faster than it is read is never finished.
 //! Commits no consumer offset.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
 use ringmain::{Engine, PolledRecord};
@@ -12,6 +12,7 @@ use crate::args::DumpArgs;
 use crate::exit::Failure;
 use crate::say;
 use crate::server::Server;
+use crate::stdio::Output;
 
 /// Bytes of payload that one poll asks for, by the size of the records seen so far. The reply is held in memory.
 const POLL_BYTES_WANTED: u64 = 4 * 1024 * 1024;
@@ -91,8 +92,15 @@ impl Dump<'_> {
                 )
                 .map_err(|error| Failure::from_call(error, &self.server))?;
             let Some(last) = polled.records.last() else {
+                if offset == 0 && polled.current_offset > 0 {
+                    say::note(format_args!(
+                        "partition {partition} is empty; its records up to offset {} are no longer there",
+                        polled.current_offset
+                    ));
+                }
                 return Ok(());
             };
+            missing(partition, offset, &polled.records);
             offset = last.offset + 1;
             count = next_count(&polled.records);
             for record in &polled.records {
@@ -102,6 +110,24 @@ impl Dump<'_> {
             }
             self.records += polled.records.len() as u64;
         }
+    }
+}
+
+/// Says which offsets from `wanted` on are not among `records`: the server forgets the oldest records of a log.
+fn missing(partition: u32, mut wanted: u64, records: &[PolledRecord]) {
+    for record in records {
+        let found = record.offset;
+        if found > wanted && wanted == 0 {
+            say::note(format_args!(
+                "partition {partition} begins at offset {found}; its older records are no longer there"
+            ));
+        } else if found > wanted {
+            say::note(format_args!(
+                "partition {partition}: records {wanted} to {} are no longer there",
+                found - 1
+            ));
+        }
+        wanted = found + 1;
     }
 }
 
@@ -120,7 +146,7 @@ fn next_count(records: &[PolledRecord]) -> u32 {
 
 /// Standard output, as lines.
 struct Lines {
-    out: BufWriter<StdoutLock<'static>>,
+    out: BufWriter<Output>,
     offsets: bool,
     no_final_newline: bool,
     /// Whether a record was written whose newline was not.
@@ -130,7 +156,7 @@ struct Lines {
 impl Lines {
     fn new(offsets: bool, no_final_newline: bool) -> Self {
         Lines {
-            out: BufWriter::with_capacity(OUTPUT_BYTES, io::stdout().lock()),
+            out: BufWriter::with_capacity(OUTPUT_BYTES, Output),
             offsets,
             no_final_newline,
             open: false,

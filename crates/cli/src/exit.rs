@@ -7,8 +7,10 @@ use std::io;
 use std::path::PathBuf;
 
 use ringmain::server_url::ServerUrlError;
-use ringmain::{Account, BuildError, CallError, Engine, Outcome, SendError};
+use ringmain::{Account, BuildError, CallError, Outcome, SendError};
 use ringmain_broker::{ScriptError, StartError};
+
+use crate::redact::shown;
 
 /// The exit codes of every command. README.md has the table, made from the meanings below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +25,7 @@ pub(crate) enum Code {
     Line = 7,
     Machine = 8,
     Server = 9,
+    RateMissed = 10,
     Interrupted = 130,
 }
 
@@ -36,7 +39,9 @@ impl Code {
                 "not every accepted record is known to be stored; the account says how many are"
             }
             Code::Usage => "arguments, server URL or fault script make no sense",
-            Code::Files => "a file, standard input or standard output cannot be read or written",
+            Code::Files => {
+                "a file, standard input or standard output cannot be read or written, or is closed"
+            }
             Code::Unreachable => "the server cannot be reached or does not answer",
             Code::Login => "the server refused the login",
             Code::Missing => "the stream, topic or partition does not exist",
@@ -47,13 +52,14 @@ impl Code {
                 "this machine refuses what is needed: io_uring, memory, threads, an address"
             }
             Code::Server => "the server refused a call or answered nonsense",
+            Code::RateMissed => "of `bench`: every record sent is stored, but --rate was not held",
             Code::Interrupted => "ended by Ctrl-C or SIGTERM; what was accepted before is stored",
         }
     }
 
     /// Every code, in order.
     #[cfg(test)]
-    pub(crate) const ALL: [Code; 11] = [
+    pub(crate) const ALL: [Code; 12] = [
         Code::Done,
         Code::NotAllStored,
         Code::Usage,
@@ -64,6 +70,7 @@ impl Code {
         Code::Line,
         Code::Machine,
         Code::Server,
+        Code::RateMissed,
         Code::Interrupted,
     ];
 }
@@ -77,6 +84,10 @@ pub(crate) enum Failure {
         "no server to read from: give --server iggy://user:password@host:port or set RINGMAIN_SERVER"
     )]
     ServerMissing,
+    #[error("--password-file has no server to log in to: give --server, or set RINGMAIN_SERVER")]
+    PasswordWithoutServer,
+    #[error("the server URL is not UTF-8: percent-encode it")]
+    ServerNotText,
     #[error(
         "FILE looks like a server URL; give the URL with --server, or the file as ./FILE if that is its name"
     )]
@@ -97,7 +108,9 @@ pub(crate) enum Failure {
         why: &'static str,
     },
     #[error(
-        "topic {stream}/{topic} has {found} partitions and --partitions asks for {wanted}; give --partitions {found}, or another --topic"
+        "topic {}/{} has {found} partitions and --partitions asks for {wanted}; give --partitions {found}, or another --topic",
+        shown(stream),
+        shown(topic)
     )]
     Partitions {
         stream: String,
@@ -109,9 +122,12 @@ pub(crate) enum Failure {
         "records of {bytes} bytes cannot be sent: {error}; choose other --record-bytes or --memory-bytes"
     )]
     RecordBytes { bytes: u32, error: SendError },
-    #[error("cannot read the password file {}: {source}; give a readable file", path.display())]
-    PasswordFile { path: PathBuf, source: io::Error },
-    #[error("cannot read {}: {source}; give a readable file, or none to read standard input", path.display())]
+    /// Without its name, because a password may stand in its place.
+    #[error(
+        "cannot read the password file: {source}; --password-file takes the name of a readable file"
+    )]
+    PasswordFile { source: io::Error },
+    #[error("cannot read {}: {source}; give a readable file, or none to read standard input", shown(&path.to_string_lossy()))]
     Input { path: PathBuf, source: io::Error },
     #[error("cannot read standard input: {source}; give a FILE instead")]
     StandardInput { source: io::Error },
@@ -122,13 +138,34 @@ pub(crate) enum Failure {
     OutputClosed,
     #[error("cannot reach {server}: {cause}; check the address and that the server runs")]
     Unreachable { server: String, cause: String },
+    #[error(
+        "{server} gave no final answer to {operation} in time; check that it runs, raise --timeout, and in a cluster \
+         give the address of the node that leads"
+    )]
+    NoReply {
+        server: String,
+        operation: &'static str,
+    },
     #[error("{server} refused the login ({cause}); check user name and password, or the token")]
     Login { server: String, cause: String },
-    #[error("topic {stream}/{topic} does not exist; {remedy}")]
+    #[error("topic {}/{} does not exist; {remedy}", shown(stream), shown(topic))]
     TopicMissing {
         stream: String,
         topic: String,
         remedy: &'static str,
+    },
+    #[error(
+        "{}--partitions-max is {max}: raise it{}",
+        .found.map_or_else(
+            || "the topic has grown to more partitions than may be sent to, and ".to_owned(),
+            |found| format!("the topic has {found} partitions and "),
+        ),
+        .found.map_or_else(String::new, |found| format!(" to {found}, or give --partition")),
+    )]
+    PartitionsMax {
+        /// `None` when it grew while it was sent to.
+        found: Option<u32>,
+        max: u32,
     },
     #[error("partition {partition} does not exist: the topic has {count}, numbered from 0")]
     PartitionMissing { partition: u32, count: u32 },
@@ -152,10 +189,13 @@ pub(crate) enum Failure {
     Refused { line: u64, error: SendError },
     #[error("{cause}; see the README's section on what the machine must allow")]
     Machine { cause: String },
-    #[error("cannot read the script {}: {source}; give a readable file", path.display())]
+    #[error("cannot read the script {}: {source}; give a readable file", shown(&path.to_string_lossy()))]
     ScriptFile { path: PathBuf, source: io::Error },
-    #[error("the script {} is wrong: {source}", path.display())]
+    #[error("the script {} is wrong: {source}", shown(&path.to_string_lossy()))]
     Script { path: PathBuf, source: ScriptError },
+    /// Without what was given: it may be a server URL, or worse.
+    #[error("--listen takes host:port, 127.0.0.1:8090 for instance, and was given something else")]
+    ListenAddress,
     #[error("cannot start the broker: {source}; {remedy}")]
     Broker {
         source: StartError,
@@ -176,9 +216,26 @@ pub(crate) enum Failure {
         first: FirstLost,
     },
     #[error(
+        "the rate of {} records/s was not held: {:.0} records/s were reached, {} records were never sent; lower --rate, \
+         or raise what is the limit (--memory-bytes, --window, --connections, the server)",
+        .0.rate, .0.reached, .0.never_sent
+    )]
+    RateMissed(MissedRate),
+    #[error(
         "interrupted; what was accepted before it is stored, the rest of the input was not sent"
     )]
     Interrupted,
+}
+
+/// How a run fell short of its rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct MissedRate {
+    /// Records a second asked for.
+    pub(crate) rate: u64,
+    /// Records a second stored.
+    pub(crate) reached: f64,
+    /// Records that were due and not accepted in time.
+    pub(crate) never_sent: u64,
 }
 
 /// The first record that is not known to be stored.
@@ -214,6 +271,10 @@ impl Failure {
         match self {
             Failure::ServerUrl(_)
             | Failure::ServerMissing
+            | Failure::ServerNotText
+            | Failure::PasswordWithoutServer
+            | Failure::PartitionsMax { .. }
+            | Failure::ListenAddress
             | Failure::FileIsUrl
             | Failure::Script { .. }
             | Failure::Configuration(_)
@@ -227,7 +288,7 @@ impl Failure {
             | Failure::StandardInput { .. }
             | Failure::Output { .. } => Code::Files,
             Failure::OutputClosed => Code::Done,
-            Failure::Unreachable { .. } => Code::Unreachable,
+            Failure::Unreachable { .. } | Failure::NoReply { .. } => Code::Unreachable,
             Failure::Login { .. } => Code::Login,
             Failure::TopicMissing { .. } | Failure::PartitionMissing { .. } => Code::Missing,
             Failure::LineTooLong { .. }
@@ -239,6 +300,7 @@ impl Failure {
             }
             Failure::Call(_) => Code::Server,
             Failure::NotAllStored { .. } => Code::NotAllStored,
+            Failure::RateMissed(_) => Code::RateMissed,
             Failure::Interrupted => Code::Interrupted,
         }
     }
@@ -289,7 +351,13 @@ impl Failure {
                 server: server.to_owned(),
                 cause,
             },
-            CallError::Timeout { .. } | CallError::Lost { .. } => Failure::Unreachable {
+            CallError::Timeout { operation, .. } | CallError::Lost { operation } => {
+                Failure::NoReply {
+                    server: server.to_owned(),
+                    operation,
+                }
+            }
+            CallError::NoSession { .. } => Failure::Unreachable {
                 server: server.to_owned(),
                 cause: error.to_string(),
             },
@@ -300,6 +368,9 @@ impl Failure {
     /// The embedded broker did not start.
     pub(crate) fn from_start(source: StartError) -> Self {
         let remedy = match source {
+            StartError::Listen { ref address, .. } if !is_address(address) => {
+                return Failure::ListenAddress;
+            }
             StartError::Listen { .. } => "choose another --listen address",
             StartError::Ring { .. } => "see the README's section on what the machine must allow",
             _ => "raise the limits of open files and threads",
@@ -307,23 +378,19 @@ impl Failure {
         Failure::Broker { source, remedy }
     }
 
-    /// Some records that `engine`, now closed, sent to `server` are not known to be stored.
-    pub(crate) fn not_all_stored(engine: &Engine, server: &str, first: FirstLost) -> Self {
-        let stats = engine.stats();
-        let Account {
-            accepted,
-            stored,
-            stored_offset_unknown,
-            ..
-        } = stats.account;
+    /// Some records of a final account are not known to be stored. `lost_at` is the server to show when the connection to it
+    /// was lost while records were sent.
+    pub(crate) fn not_all_stored(
+        account: &Account,
+        lost_at: Option<String>,
+        first: FirstLost,
+    ) -> Self {
         Failure::NotAllStored {
-            missing: accepted - stored - stored_offset_unknown,
-            accepted,
-            connection: if stats.disconnects == 0 {
-                String::new()
-            } else {
+            missing: account.accepted - account.stored - account.stored_offset_unknown,
+            accepted: account.accepted,
+            connection: lost_at.map_or_else(String::new, |server| {
                 format!(" (the connection to {server} was lost)")
-            },
+            }),
             first,
         }
     }
@@ -336,6 +403,15 @@ impl Failure {
             Failure::Output { source }
         }
     }
+}
+
+/// Whether `text` has the form `host:port`; the host may have no address all the same.
+fn is_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return false;
+    };
+    let is_host = !host.is_empty() && shown(text) == text;
+    is_host && host.starts_with('[') == host.ends_with(']') && port.parse::<u16>().is_ok()
 }
 
 /// The command-line option that sets an option of the engine.

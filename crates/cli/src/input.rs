@@ -1,17 +1,19 @@
 //! Reads a file or standard input block by block on a thread of its own.
 //!
-//! The thread exists because a blocking read cannot be broken off: Ctrl-C has to be seen while standard input is
-//! silent. It reads at most [`BLOCKS_AHEAD`] blocks ahead and its buffers are used again, so memory is bounded
+//! The thread exists because a blocking read cannot be broken off: Ctrl-C and a lost line have to be seen while the input
+//! is silent. It reads at most [`BLOCKS_AHEAD`] blocks ahead and its buffers are used again, so memory is bounded
 //! whatever the length of the input.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use crate::exit::Failure;
-use crate::server::looks_like_url;
+use crate::redact::looks_like_url;
+use crate::stdio;
 
 /// Bytes of one block. Large enough that a block's overhead (two channel operations) vanishes beside cutting it into
 /// lines, small enough to stay in the second-level cache until its lines are sent.
@@ -82,7 +84,7 @@ impl Blocks {
     /// [`Failure::Input`] when the file cannot be opened, [`Failure::FileIsUrl`] when it is no file at all, and
     /// [`Failure::Machine`] when there is no thread to be had.
     pub(crate) fn open(file: Option<&Path>) -> Result<Self, Failure> {
-        let (source, reader): (Source, Box<dyn Read + Send>) = match file {
+        let (source, reader) = match file {
             Some(path) if path != Path::new("-") => {
                 // The likely slip, and the message about a missing file would show the password.
                 if looks_like_url(&path.to_string_lossy()) && !path.exists() {
@@ -90,16 +92,19 @@ impl Blocks {
                 }
                 let source = Source::File(path.to_path_buf());
                 let reader = open(path).map_err(|error| failed(&source, error))?;
-                (source, Box::new(reader))
+                (source, Some(reader))
             }
-            _ => (Source::StandardInput, Box::new(io::stdin())),
+            _ => (Source::StandardInput, None),
         };
         let (waker, events) = sync_channel(BLOCKS_AHEAD);
         let (spare, spares) = sync_channel(BLOCKS_AHEAD + 1);
         let sender = waker.clone();
         thread::Builder::new()
             .name("ringmain-input".to_owned())
-            .spawn(move || read(reader, &sender, &spares))
+            .spawn(move || match reader {
+                Some(file) => read(file.as_fd(), &sender, &spares),
+                None => read(rustix::stdio::stdin(), &sender, &spares),
+            })
             .map_err(|error| Failure::Machine {
                 cause: format!("cannot start a thread: {error}"),
             })?;
@@ -156,13 +161,12 @@ fn failed(source: &Source, error: io::Error) -> Failure {
 }
 
 /// Reads until the end, a failure, or until nobody takes the blocks.
-fn read(mut reader: Box<dyn Read + Send>, events: &SyncSender<Event>, spares: &Receiver<Vec<u8>>) {
+fn read(from: BorrowedFd<'_>, events: &SyncSender<Event>, spares: &Receiver<Vec<u8>>) {
     loop {
         let mut buffer = spares.try_recv().unwrap_or_else(|_| vec![0; BLOCK_BYTES]);
-        let event = match reader.read(&mut buffer) {
+        let event = match stdio::read(from, &mut buffer) {
             Ok(0) => Event::End,
             Ok(len) => Event::Block(Block { buffer, len }),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => Event::Failed(error),
         };
         let last = !matches!(event, Event::Block(_));

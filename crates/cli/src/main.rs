@@ -7,11 +7,14 @@
 //! | [`server`] | the server asked for, or the embedded broker |
 //! | [`input`], [`lines`] | blocks of bytes, and lines out of them |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
-//! | [`exit`], [`say`] | failures with their exit codes, and printing |
+//! | [`exit`], [`say`], [`log`] | failures with their exit codes, printing, warnings |
+//! | [`redact`] | what no message may show |
+//! | [`stdio`] | descriptors that others made |
 //!
 //! Prints one sentence on standard error for a failure and exits with its code; never panics on input, server or
 //! machine.
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod bench;
@@ -21,30 +24,32 @@ mod exit;
 mod input;
 mod interrupt;
 mod lines;
+mod log;
 #[cfg(test)]
 mod readme;
+mod redact;
 mod say;
 mod send;
 mod server;
+mod stdio;
 
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::args::{Cli, Command};
 use crate::exit::{Code, Failure};
-use crate::server::looks_like_url;
+use crate::interrupt::Interrupt;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return usage(&error),
-    };
-    let done = match cli.command {
-        Command::Bench(args) => bench::run(args),
-        Command::Send(args) => send::run(args),
-        Command::Dump(args) => dump::run(args),
-        Command::Broker(args) => broker::run(args),
+    std::panic::set_hook(Box::new(panicked));
+    log::start();
+    let done = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.use_stderr() => return usage(&error),
+        // Help, or the version.
+        Err(error) => say::result(format_args!("{}", error.render().to_string().trim_end())),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -57,54 +62,29 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help, version or what is wrong with the arguments.
+fn run(command: Command) -> Result<(), Failure> {
+    // First of all, so that a signal ends whatever the command waits for.
+    let interrupt = Interrupt::install()?;
+    match command {
+        Command::Bench(args) => bench::run(args, &interrupt),
+        Command::Send(args) => send::run(args, &interrupt),
+        Command::Dump(args) => dump::run(args),
+        Command::Broker(args) => broker::run(args, &interrupt),
+    }
+}
+
+/// Prints what is wrong with the arguments.
 fn usage(error: &clap::Error) -> ExitCode {
-    let text = error.render().to_string();
-    if error.use_stderr() {
-        let text = without_urls(&text, std::env::args().skip(1));
-        let text = text.trim_start_matches("error: ").trim_end();
-        say::note(format_args!("{text}"));
-        ExitCode::from(Code::Usage as u8)
-    } else {
-        // Nobody misses help that nobody reads.
-        let _ = say::result(format_args!("{}", text.trim_end()));
-        ExitCode::SUCCESS
-    }
+    // `args_os`, because `args` panics on arguments that are not UTF-8, and the panic shows them all.
+    let text = redact::without_values(&error.render().to_string(), std::env::args_os().skip(1));
+    let text = text.trim_start_matches("error: ").trim_end();
+    say::note(format_args!("{text}"));
+    ExitCode::from(Code::Usage as u8)
 }
 
-/// A message about arguments quotes them, and a misplaced server URL holds a password. Takes every argument that looks
-/// like a URL, or the part of it after the `=`, out of `text`.
-fn without_urls(text: &str, arguments: impl Iterator<Item = String>) -> String {
-    let mut text = text.to_owned();
-    for argument in arguments.filter(|argument| looks_like_url(argument)) {
-        let url = match argument.split_once('=') {
-            Some((name, url)) if !looks_like_url(name) => url,
-            _ => &argument,
-        };
-        text = text.replace(url, "<URL>");
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_are_taken_out_of_messages_about_arguments() {
-        let hidden = |argument: &str| {
-            let text = format!("unexpected argument '{argument}' found");
-            without_urls(&text, ["dump".to_owned(), argument.to_owned()].into_iter())
-        };
-        for argument in [
-            "iggy://u:secret@h:1?nodelay=true",
-            "iggy://h:1",
-            "u:secret@h:1",
-        ] {
-            assert_eq!(hidden(argument), "unexpected argument '<URL>' found");
-        }
-        let named = hidden("--sever=iggy://u:secret@h:1?a=b");
-        assert_eq!(named, "unexpected argument '--sever=<URL>' found");
-        assert_eq!(hidden("--x=1"), "unexpected argument '--x=1' found");
-    }
+/// A panic is a defect of ours. It is told without what may be a server URL.
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let secrets = std::env::args_os().skip(1).chain(server::of_environment());
+    let text = redact::without_urls(&panic.to_string(), secrets);
+    say::note(format_args!("{text}; this is a defect of ringmain"));
 }

@@ -4,9 +4,13 @@
 //! together from several blocks has memory of its own, and a large one is handed to the engine as it is. What is read
 //! but not answered is bounded by the engine's memory and a few blocks.
 //!
-//! The first record that is not stored ends the run: going on would put later lines before it when it is sent again.
+//! The first record that is not stored ends the run: going on would put later lines before it when it is sent again. It is
+//! noticed by a thread that looks at the account, because the thread that sends may be waiting for input or for memory.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as Order};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ringmain::{
@@ -15,18 +19,21 @@ use ringmain::{
 
 use crate::args::{OrderingArg, SendArgs};
 use crate::exit::{Failure, FirstLost};
-use crate::input::{Blocks, Next};
+use crate::input::{Blocks, Next, Waker};
 use crate::interrupt::Interrupt;
 use crate::lines::{Line, LineSplitter, TooLong, field};
 use crate::say;
-use crate::server::Server;
+use crate::server::{LOGOUT, Server};
+
+/// How often the account is looked at for records that are not stored. An answer arrives at no known moment, and a look
+/// costs less than a callback for each batch.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs until the end of the input, the first failure, or a signal; then drains and prints the account.
 ///
 /// # Errors
 /// Everything in [`Failure`] but the failures of a benchmark. The account is printed even so, once there is one.
-pub(crate) fn run(args: SendArgs) -> Result<(), Failure> {
-    let interrupt = Interrupt::install()?;
+pub(crate) fn run(args: SendArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     // Before anything else is started, because it is the likeliest to fail.
     let input = Blocks::open(args.file.as_deref())?;
     let server = Server::given_or_embedded(&args.server, false)?;
@@ -38,22 +45,21 @@ pub(crate) fn run(args: SendArgs) -> Result<(), Failure> {
     let engine = Engine::builder()
         .server(server.url())
         .connect_timeout_us(args.timeout * 1_000_000)
+        .partitions_max(args.partitions_max)
         .build()
         .map_err(|error| Failure::from_build(error, &server.shown()))?;
     let producer = producer(&engine, &args, &server)?;
     let timeout = Duration::from_secs(args.timeout);
-    let waker = input.waker();
-    let closing = producer.clone();
-    interrupt.on_raised(move || {
-        waker.wake();
-        // A send that waits for memory ends with this too.
-        closing.close(timeout);
-    })?;
+    interrupt.drain_within(timeout);
+    let stopping = stop_early(&producer, input.waker(), interrupt, timeout)?;
 
     let started = Instant::now();
-    let mut sender = Sender::new(producer, &args);
-    let sent = sender.send_all(&input, &interrupt);
-    let report = engine.close(timeout);
+    let mut sender = Sender::new(producer, &args, stopping);
+    let sent = sender.send_all(&input);
+    sender.producer.close(timeout);
+    // Asked for before the connections are closed, which counts as well.
+    let is_connection_lost = engine.stats().disconnects > 0;
+    let report = engine.close(LOGOUT);
     // Printed first and looked at last: a reader that has gone is no reason to call lost records stored.
     let printed = say::result(format_args!(
         "{} lines, {} bytes in {:.1} s\n{}",
@@ -65,7 +71,8 @@ pub(crate) fn run(args: SendArgs) -> Result<(), Failure> {
     sent?;
     sender.settle();
     if let Some(first) = sender.lost {
-        return Err(Failure::not_all_stored(&engine, &server.shown(), first));
+        let lost_at = is_connection_lost.then(|| server.shown());
+        return Err(Failure::not_all_stored(&report.account, lost_at, first));
     }
     if interrupt.raised() {
         return Err(Failure::Interrupted);
@@ -95,13 +102,50 @@ fn producer(engine: &Engine, args: &SendArgs, server: &Server) -> Result<Produce
     let producer = builder
         .build()
         .map_err(|error| Failure::from_build(error, &server.shown()))?;
-    if let Some(partition) = args.partition {
-        let count = producer.partitions_count();
-        if partition >= count {
-            return Err(Failure::PartitionMissing { partition, count });
+    let count = producer.partitions_count();
+    match args.partition {
+        Some(partition) if partition >= count => {
+            Err(Failure::PartitionMissing { partition, count })
         }
+        // Before the first line, not at the line that meets one partition too many.
+        None if count > args.partitions_max => Err(Failure::PartitionsMax {
+            found: Some(count),
+            max: args.partitions_max,
+        }),
+        _ => Ok(producer),
     }
-    Ok(producer)
+}
+
+/// Starts the thread that closes the producer, and wakes the thread that waits for input, at a signal or at the first
+/// record that is not stored. From then on no line is accepted, and a send that waits for memory ends. The flag tells
+/// that it was done.
+fn stop_early(
+    producer: &Producer,
+    input: Waker,
+    interrupt: &Interrupt,
+    timeout: Duration,
+) -> Result<Arc<AtomicBool>, Failure> {
+    let (producer, interrupt) = (producer.clone(), interrupt.clone());
+    let stopping = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stopping);
+    thread::Builder::new()
+        .name("ringmain-stop".to_owned())
+        .spawn(move || {
+            while !interrupt.wait_until(Some(Instant::now() + LOOK)) && !has_lost(&producer) {}
+            told.store(true, Order::Relaxed);
+            input.wake();
+            producer.close(timeout);
+        })
+        .map_err(|error| Failure::Machine {
+            cause: format!("cannot start a thread: {error}"),
+        })?;
+    Ok(stopping)
+}
+
+/// Whether a record has ended otherwise than stored.
+fn has_lost(producer: &Producer) -> bool {
+    let account = producer.account();
+    account.rejected + account.not_sent + account.unknown > 0
 }
 
 /// The receipts of consecutive lines.
@@ -124,13 +168,15 @@ struct Sender {
     pending: VecDeque<Pending>,
     /// The first line that is known not to be stored.
     lost: Option<FirstLost>,
+    /// Nothing more is to be read: a signal came, or a record is not stored.
+    stopping: Arc<AtomicBool>,
 }
 
 /// Why sending stopped before the end of a block.
 enum Stop {
     /// For good, and it is the command's failure.
     Failure(Failure),
-    /// The producer was closed by a signal.
+    /// The producer was closed, by [`stop_early`].
     Closed,
     /// A line is too long.
     TooLong,
@@ -143,7 +189,7 @@ impl From<TooLong> for Stop {
 }
 
 impl Sender {
-    fn new(producer: Producer, args: &SendArgs) -> Self {
+    fn new(producer: Producer, args: &SendArgs, stopping: Arc<AtomicBool>) -> Self {
         Sender {
             producer,
             key: args
@@ -153,48 +199,43 @@ impl Sender {
             payload_bytes: 0,
             pending: VecDeque::new(),
             lost: None,
+            stopping,
         }
     }
 
     /// Sends line after line until the end of the input, a signal, or the first line known not to be stored.
-    fn send_all(&mut self, input: &Blocks, interrupt: &Interrupt) -> Result<(), Failure> {
+    fn send_all(&mut self, input: &Blocks) -> Result<(), Failure> {
         let mut splitter = LineSplitter::new(
             limits::PAYLOAD_BYTES_MAX,
             limits::COPY_BYTES_DEFAULT as usize,
         );
-        while !interrupt.raised() && self.lost.is_none() {
+        while !self.stopping.load(Order::Relaxed) {
             let block = match input.next()? {
                 Next::Block(block) => block,
                 Next::Woken => continue,
                 Next::End => {
                     self.begin_pending();
                     let sent = splitter.finish(|line| self.send(line));
-                    return self.stopped(sent, interrupt);
+                    return self.stopped(sent);
                 }
             };
             self.begin_pending();
             let sent = splitter.feed(block.bytes(), |line| self.send(line));
             input.give_back(block);
             if sent.is_err() {
-                return self.stopped(sent, interrupt);
+                return self.stopped(sent);
             }
             self.settle();
         }
         Ok(())
     }
 
-    fn stopped(&self, sent: Result<(), Stop>, interrupt: &Interrupt) -> Result<(), Failure> {
-        let line = self.lines + 1;
+    fn stopped(&self, sent: Result<(), Stop>) -> Result<(), Failure> {
         match sent {
-            Ok(()) => Ok(()),
+            Ok(()) | Err(Stop::Closed) => Ok(()),
             Err(Stop::Failure(failure)) => Err(failure),
-            Err(Stop::Closed) if interrupt.raised() => Ok(()),
-            Err(Stop::Closed) => Err(Failure::Refused {
-                line,
-                error: SendError::Closed,
-            }),
             Err(Stop::TooLong) => Err(Failure::LineTooLong {
-                line,
+                line: self.lines + 1,
                 bytes_max: limits::PAYLOAD_BYTES_MAX,
             }),
         }
@@ -225,12 +266,18 @@ impl Sender {
             SendError::Partition { partition, count } => {
                 Stop::Failure(Failure::PartitionMissing { partition, count })
             }
-            SendError::EngineFailed => Stop::Failure(Failure::Machine {
+            SendError::PartitionsMax { max } => {
+                Stop::Failure(Failure::PartitionsMax { found: None, max })
+            }
+            SendError::PayloadTooLarge { .. } | SendError::Key { .. } => {
+                Stop::Failure(Failure::Refused {
+                    line: self.lines + 1,
+                    error,
+                })
+            }
+            // The others say nothing of the line.
+            error => Stop::Failure(Failure::Machine {
                 cause: error.to_string(),
-            }),
-            error => Stop::Failure(Failure::Refused {
-                line: self.lines + 1,
-                error,
             }),
         })
     }

@@ -1,18 +1,27 @@
 //! Which server a command talks to: the one it was given, or the embedded broker.
 
-use std::fs::File;
-use std::io::Read;
+use std::env;
+use std::ffi::OsString;
+use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use ringmain::ServerUrl;
 use ringmain_broker::Broker;
 
 use crate::args::ServerArgs;
 use crate::exit::Failure;
+use crate::stdio::read_file;
+
+/// The environment variable that names the server when no argument does.
+pub(crate) const SERVER_VARIABLE: &str = "RINGMAIN_SERVER";
+
+/// How long the server may take to answer the logout, when every record has its answer.
+pub(crate) const LOGOUT: Duration = Duration::from_secs(1);
 
 /// Bytes read of a password file: more than any password of the protocol, so that a wrong file is noticed, and not
 /// the whole of a wrong file.
-const PASSWORD_FILE_BYTES_MAX: u64 = 1024;
+const PASSWORD_FILE_BYTES_MAX: usize = 1024;
 
 /// The server of a command.
 pub(crate) struct Server {
@@ -22,12 +31,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server that was asked for, or an embedded broker when none was.
+    /// The server that was asked for, or an embedded broker when none was. `sink` asks for one, whatever the
+    /// environment says.
     ///
     /// # Errors
     /// Those of [`given`], and [`Failure::Broker`] when the embedded broker does not start.
     pub(crate) fn given_or_embedded(args: &ServerArgs, sink: bool) -> Result<Self, Failure> {
-        if let Some(url) = given(args)? {
+        let of_environment = of_environment().filter(|_| !sink);
+        if let Some(url) = given(args, of_environment)? {
             return Ok(Server {
                 url,
                 embedded: None,
@@ -49,7 +60,7 @@ impl Server {
     /// # Errors
     /// Those of [`given`], and [`Failure::ServerMissing`] when none was.
     pub(crate) fn given(args: &ServerArgs) -> Result<Self, Failure> {
-        let url = given(args)?.ok_or(Failure::ServerMissing)?;
+        let url = given(args, of_environment())?.ok_or(Failure::ServerMissing)?;
         Ok(Server {
             url,
             embedded: None,
@@ -78,15 +89,25 @@ impl Server {
     }
 }
 
-/// Whether `text`, found where no server URL belongs, may be one all the same, so that no message may quote it.
-pub(crate) fn looks_like_url(text: &str) -> bool {
-    text.contains("://") || (text.contains('@') && text.contains(':'))
+/// The server that the environment names. A blank variable is an unset one.
+pub(crate) fn of_environment() -> Option<OsString> {
+    let value = env::var_os(SERVER_VARIABLE)?;
+    let is_blank = value.to_str().is_some_and(|text| text.trim().is_empty());
+    (!is_blank).then_some(value)
 }
 
-fn given(args: &ServerArgs) -> Result<Option<ServerUrl>, Failure> {
-    let Some(server) = &args.server else {
-        return Ok(None);
+/// The server of the arguments, else that of the environment.
+fn given(
+    args: &ServerArgs,
+    of_environment: Option<OsString>,
+) -> Result<Option<ServerUrl>, Failure> {
+    let Some(server) = args.server.clone().or(of_environment) else {
+        return match args.password_file {
+            Some(_) => Err(Failure::PasswordWithoutServer),
+            None => Ok(None),
+        };
     };
+    let server = server.to_str().ok_or(Failure::ServerNotText)?;
     let url = match &args.password_file {
         None => ServerUrl::parse(server)?,
         Some(path) => ServerUrl::parse_with_secret(server, &secret(path)?)?,
@@ -96,14 +117,14 @@ fn given(args: &ServerArgs) -> Result<Option<ServerUrl>, Failure> {
 
 /// The content of a password file without the line end that editors add.
 fn secret(path: &Path) -> Result<String, Failure> {
-    let failed = |source| Failure::PasswordFile {
-        path: path.to_path_buf(),
-        source,
-    };
-    let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(PASSWORD_FILE_BYTES_MAX).read_to_string(&mut text))
-        .map_err(failed)?;
+    let failed = |source| Failure::PasswordFile { source };
+    let bytes = read_file(path, PASSWORD_FILE_BYTES_MAX).map_err(failed)?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        failed(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is not UTF-8",
+        ))
+    })?;
     let secret = text.strip_suffix('\n').unwrap_or(&text);
     Ok(secret.strip_suffix('\r').unwrap_or(secret).to_owned())
 }

@@ -241,8 +241,9 @@ pub enum CallError {
     /// The login was refused, so no call can be made.
     #[error("the login was refused: {0}")]
     Login(String),
-    /// The connection was lost while the call was out, and it must not be repeated blindly.
-    #[error("the connection was lost during {operation}: it may have been carried out")]
+    /// The call was sent and not answered, in time or before its connection was lost, and must not be repeated
+    /// blindly.
+    #[error("{operation} was sent and not answered: it may have been carried out")]
     Lost {
         /// The protocol's name of the operation.
         operation: &'static str,

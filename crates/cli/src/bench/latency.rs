@@ -90,11 +90,6 @@ impl Latency {
         self.clock = clock;
     }
 
-    /// What times count from.
-    pub(super) fn clock(&self) -> Instant {
-        self.clock
-    }
-
     /// Notes that record `number`, due at `start_ns`, was accepted for `partition`.
     pub(super) fn sent(&mut self, partition: u32, number: u64, start_ns: u64, receipt: Receipt) {
         let open = &mut self.open[partition as usize];

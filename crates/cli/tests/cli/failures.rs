@@ -271,3 +271,76 @@ fn the_address_of_the_broker_is_taken() {
     let ended = run(ringmain(&["broker", "--listen", &broker.address]), b"");
     failed(&ended, 8, "--listen");
 }
+
+#[test]
+fn addresses_that_are_none() {
+    for address in [
+        "",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.0.0.1:99999",
+        "127.0.0.1:port",
+        ":0",
+        "[::1",
+        "iggy://h:1",
+    ] {
+        let ended = run(ringmain(&["broker", "--listen", address]), b"");
+        failed(&ended, 2, "--listen takes host:port");
+    }
+}
+
+#[test]
+fn more_partitions_than_may_be_sent_to() {
+    let broker = Broker::start();
+    let ended = broker.run(&["send", "--create", "--partitions", "20"], b"");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    for by_key in [&[][..], &["--key-field", "1"]] {
+        let arguments = [&["send", "--partitions-max", "19"], by_key].concat();
+        let ended = broker.run(&arguments, b"a\n");
+        failed(
+            &ended,
+            2,
+            "has 20 partitions and --partitions-max is 19: raise it to 20",
+        );
+        assert!(ended.out.is_empty(), "refused before the first line");
+    }
+    for arguments in [
+        &["--partitions-max", "20"][..],
+        &["--partitions-max", "1", "--partition", "0"],
+    ] {
+        let ended = broker.run(&[&["send"], arguments].concat(), b"a\n");
+        assert_eq!(ended.code, 0, "{}", ended.err);
+    }
+}
+
+#[test]
+fn an_argument_goes_before_the_environment_and_blank_is_unset() {
+    let broker = Broker::start();
+    let mut command = send(&broker.url());
+    command
+        .arg("--create")
+        .env("RINGMAIN_SERVER", "no server at all");
+    let ended = run(command, b"a\n");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    for blank in ["", " \t"] {
+        let mut command = ringmain(&["send", "--stream", "s", "--topic", "t"]);
+        command.env("RINGMAIN_SERVER", blank);
+        let ended = run(command, b"a\n");
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        assert!(ended.err.contains("embedded broker"), "{}", ended.err);
+        let mut command = ringmain(&["dump", "--stream", "s", "--topic", "t"]);
+        command.env("RINGMAIN_SERVER", blank);
+        failed(&run(command, b""), 2, "no server to read from");
+    }
+    let mut command = ringmain(&["dump", "--stream", "s", "--topic", "t"]);
+    command.args(["--password-file", "some"]);
+    failed(&run(command, b""), 2, "--password-file has no server");
+}
+
+#[test]
+fn a_call_that_is_never_answered_blames_nobody_for_sure() {
+    let broker = Broker::start_with_fault("request = 'GetStream'\naction = 'drop'\ntimes = 0\n");
+    let ended = broker.run(&["dump", "--timeout", "5"], b"");
+    failed(&ended, 4, "no final answer to GetStream in time");
+    assert!(ended.err.contains("the node that leads"), "{}", ended.err);
+}

@@ -2,7 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod descriptors;
 mod failures;
 mod interrupt;
+mod log;
+mod secrets;
 mod send_dump;
+mod send_faults;
 mod support;

@@ -159,3 +159,24 @@ fn a_gone_reader_does_not_hide_lost_records() {
     send.write(b"a\n");
     assert_eq!(send.ended().code, 1);
 }
+
+#[test]
+fn a_log_that_begins_above_0_is_said_to() {
+    let broker = Broker::start_with(&["--memory-bytes", "2000000"]);
+    let lines: Vec<u8> = (0..6_000)
+        .flat_map(|line| format!("{line:0>999}\n").into_bytes())
+        .collect();
+    sent(&broker.run(&["send", "--create"], &lines), 6_000);
+    let dumped = broker.run(&["dump"], b"");
+    assert_eq!(dumped.code, 0, "{}", dumped.err);
+    assert!(dumped.out.len() < lines.len(), "the oldest are forgotten");
+    let first = 6_000 - dumped.out.len() / 1_000;
+    let told =
+        format!("partition 0 begins at offset {first}; its older records are no longer there");
+    assert!(dumped.err.contains(&told), "{}", dumped.err);
+
+    let whole = Broker::start();
+    sent(&whole.run(&["send", "--create"], b"a\nb\n"), 2);
+    let dumped = whole.run(&["dump"], b"");
+    assert_eq!(dumped.err, "ringmain: 2 records\n");
+}

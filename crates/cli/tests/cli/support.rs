@@ -75,9 +75,48 @@ impl Process {
 
     /// Asks it to end, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
-        let kill = format!("kill -INT {}", self.child.id());
+        self.signal("INT");
+    }
+
+    /// Sends it a signal, `INT` or `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
         let status = Command::new("sh").args(["-c", &kill]).status();
         assert!(status.expect("a shell").success());
+    }
+
+    /// Waits until its main thread waits for something, or it has ended: the process does not go on by itself.
+    ///
+    /// The letter stands behind the name of the process, in parentheses, in `/proc/PID/stat`.
+    pub(crate) fn wait_until_it_waits(&self) {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        let started = Instant::now();
+        loop {
+            let text = fs::read_to_string(&stat).expect("not waited for yet");
+            let state = text.rsplit_once(") ").expect("a state").1.as_bytes()[0];
+            if state == b'S' || state == b'Z' {
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "{text}");
+            thread::yield_now();
+        }
+    }
+
+    /// Waits until it watches for signals: a signal before that ends it in the way of the system.
+    pub(crate) fn wait_until_it_watches(&self) {
+        let status = format!("/proc/{}/status", self.child.id());
+        let started = Instant::now();
+        loop {
+            let text = fs::read_to_string(&status).expect("not waited for yet");
+            let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = u64::from_str_radix(caught.expect("a mask").trim(), 16).expect("hex");
+            // SIGINT is 2, SIGTERM 15, and the mask begins with 1.
+            if caught & (1 << 1) != 0 && caught & (1 << 14) != 0 {
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "{text}");
+            thread::yield_now();
+        }
     }
 
     fn feed(mut self, input: &[u8]) -> Self {
@@ -105,6 +144,16 @@ impl Process {
     /// Closes its standard input and waits for its end.
     pub(crate) fn ended(mut self) -> Ended {
         drop(self.input.take());
+        self.ended_with_input_open()
+    }
+
+    /// Signals again and again until it has ended: two signals may become one, and the second that arrives counts.
+    pub(crate) fn ended_by_signals(mut self) -> Ended {
+        let started = Instant::now();
+        while self.child.try_wait().expect("a child").is_none() {
+            self.interrupt();
+            assert!(started.elapsed() < PATIENCE, "it does not end");
+        }
         self.ended_with_input_open()
     }
 
@@ -182,8 +231,13 @@ impl Broker {
 
     /// Starts one that commits a fault, described by the lines of a script.
     pub(crate) fn start_with_fault(fault: &str) -> Self {
+        Self::start_with_script(&format!("[[fault]]\n{fault}"))
+    }
+
+    /// Starts one that commits the faults of a script.
+    pub(crate) fn start_with_script(faults: &str) -> Self {
         let script = tempfile::NamedTempFile::new().expect("a file");
-        fs::write(&script, format!("[[fault]]\n{fault}")).expect("a file");
+        fs::write(&script, faults).expect("a file");
         Broker::start_with(&["--script", script.path().to_str().expect("UTF-8")])
     }
 

@@ -151,7 +151,7 @@ impl Core {
         let obstacle = conn.obstacle(lost);
         let is_round_over = !conn.is_logged_in && conn.addresses.fail();
         conn.is_open = false;
-        conn.is_logged_in = false;
+        let was_logged_in = std::mem::take(&mut conn.is_logged_in);
         conn.is_connected = false;
         conn.attempt_ends_at = Micros::MAX;
         conn.writing.clear();
@@ -160,17 +160,23 @@ impl Core {
         conn.client
             .handle_disconnected(now)
             .expect("the end of a connection is told once");
-        if !is_end {
-            tracing::warn!(connection = index, cause = %obstacle, "connection lost or not made");
-        }
+        let cause = obstacle.to_string();
+        let mut is_news = was_logged_in;
         self.shared.sessions.update(index, |status| {
             status.is_active = false;
             status.doing = None;
             status.rounds = status.rounds.saturating_add(u32::from(is_round_over));
             if !is_end {
-                status.obstacle = Some(obstacle);
+                let before = status.obstacle.replace(obstacle);
+                is_news |= before.is_none_or(|before| before.to_string() != cause);
             }
         });
+        // Said once for each cause: an outage has an attempt every few moments.
+        if is_news && !is_end {
+            tracing::warn!(connection = index, %cause, "connection lost or not made");
+        } else {
+            tracing::debug!(connection = index, %cause, "connection ended or not made");
+        }
         self.note_session(index);
     }
 

@@ -158,7 +158,12 @@ impl Core {
             conn.logins_seen = logins;
             conn.is_logged_in = true;
             conn.addresses.keep();
-            tracing::info!(connection = index, logins, "logged in");
+            // A warning like that of the loss, so that a log which shows the one shows the other.
+            if logins > 1 {
+                tracing::warn!(connection = index, logins, "logged in again");
+            } else {
+                tracing::info!(connection = index, "logged in");
+            }
             self.look_at_lanes_of(index);
         }
         if fatal.is_some() {
