@@ -92,6 +92,6 @@ pub(crate) struct SealedBatch {
     pub(crate) opened_at: Micros,
     /// When it was sealed.
     pub(crate) sealed_at: Micros,
-    /// When every record of it must have its answer.
+    /// When every record of it must have its answer, unless the server answers what is ahead of it until then.
     pub(crate) deadline: Micros,
 }

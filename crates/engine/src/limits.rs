@@ -73,7 +73,7 @@ pub const RECV_BUFFERS_MIN: u32 = 16;
 
 /// Silence after which a request is resent.
 pub const REQUEST_TIMEOUT_US_DEFAULT: u64 = 5_000_000;
-/// Time from acceptance after which a record gets its answer whatever happens.
+/// Time without progress of the server after which a record gets its answer.
 pub const DELIVERY_TIMEOUT_US_DEFAULT: u64 = 120_000_000;
 /// Time without a finished write after which a connection is given up. The largest frame (64 MiB) finishes in it at
 /// 1.1 MB/s. Records do not wait for it: one whose deadline passes in the middle of a write ends the connection.

@@ -195,7 +195,9 @@ fn rows_of_refusals() -> Vec<Row> {
             one(sends(not_accepted).at(3).every(4).times(20)),
             |report| {
                 report.all_stored();
-                assert!(report.stats.retries_not_admitted >= 20);
+                // A refusal of a copy that was sent for silence may come after the answer to the first one.
+                let refusals = report.stats.retries_not_admitted + report.stats.replies_late;
+                assert!(refusals >= 20, "{refusals}");
             },
         ),
         (
@@ -203,7 +205,9 @@ fn rows_of_refusals() -> Vec<Row> {
             one(sends(not_committed).at(3).every(4).times(20)),
             |report| {
                 report.all_stored();
-                assert!(report.stats.retries_outcome_unknown >= 20);
+                // A refusal of a copy that was sent for silence may come after the answer to the first one.
+                let refusals = report.stats.retries_outcome_unknown + report.stats.replies_late;
+                assert!(refusals >= 20, "{refusals}");
             },
         ),
         (

@@ -1,14 +1,15 @@
 //! Strict order: behind the first record that is not stored nothing is sent, whatever it was that it met, until the
-//! application says so.
+//! application says so. And what must not lose a record in the first place: a slow server, a dropped request, a path
+//! that breaks again and again.
 
 mod support;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringmain::{ErrorCode, NotSentReason, Ordering, Outcome, Partitioning, Producer};
 use ringmain_broker::{Act, Action, Broker, Fault, Script};
 use ringmain_wire::{EvictionReason, Operation};
-use support::{Checked, PATIENCE, Server, Start, audit, numbered};
+use support::{Checked, PATIENCE, Proxy, Server, Start, audit, numbered};
 
 const RECORDS: u32 = 40;
 /// The record that is lost, from 0.
@@ -107,6 +108,15 @@ fn is_behind(outcome: &Outcome) -> bool {
     )
 }
 
+fn is_overdue(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::NotSent {
+            reason: NotSentReason::DeadlineOver
+        }
+    )
+}
+
 #[test]
 fn nothing_behind_a_lost_record_is_sent_until_the_application_says_so() {
     for row in rows() {
@@ -118,7 +128,9 @@ fn nothing_behind_a_lost_record_is_sent_until_the_application_says_so() {
         let mut outcomes = send(&producer, 0..RECORDS);
         assert!(outcomes[..LOST].iter().all(Outcome::is_stored));
         assert!((row.is_meant)(outcomes[LOST]), "{}", outcomes[LOST]);
-        assert!(outcomes[LOST + 1..].iter().all(is_behind), "{outcomes:?}");
+        // Those that wait may run out of time at the same moment.
+        let is_left = |outcome: &Outcome| is_behind(outcome) || is_overdue(outcome);
+        assert!(outcomes[LOST + 1..].iter().all(is_left), "{outcomes:?}");
         // What comes later is behind it too, at once.
         let later = send(&producer, RECORDS..RECORDS + 5);
         assert!(later.iter().all(is_behind), "{later:?}");
@@ -172,4 +184,82 @@ fn a_purge_leaves_a_hole_that_the_application_has_to_accept() {
     assert!(resumed.iter().all(Outcome::is_stored), "{resumed:?}");
     outcomes.extend(resumed);
     assert!(audit(&server, &stream, 1, &outcomes).is_sorted);
+}
+
+#[test]
+fn a_slow_server_is_waited_for_however_much_is_queued() {
+    let slow = Fault::on(Operation::SendMessages)
+        .times(0)
+        .action(Action::Delay { us: 40_000 });
+    let server = Server::faulty(Script::new().fault(slow));
+    let stream = server.stream("order");
+    let engine = server.engine().start();
+    let producer = strict(&engine, &stream);
+    let started = Instant::now();
+    let outcomes = send(&producer, 0..40);
+    assert!(
+        started.elapsed() > Duration::from_micros(2 * DELIVERY_US),
+        "the queue takes longer than a record may"
+    );
+    assert!(outcomes.iter().all(Outcome::is_stored), "{outcomes:?}");
+    assert!(audit(&server, &stream, 1, &outcomes).is_sorted);
+}
+
+#[test]
+fn a_dropped_request_is_noticed_long_before_the_request_timeout() {
+    let dropped = Fault::on(Operation::SendMessages)
+        .at(3)
+        .every(5)
+        .times(0)
+        .action(Action::Drop);
+    for ordering in [Ordering::Strict, Ordering::Pipelined] {
+        let server = Server::faulty(Script::new().fault(dropped.clone()));
+        let stream = server.stream("order");
+        let engine = server.engine().request_timeout_us(30_000_000).start();
+        let producer = engine
+            .producer(&stream, "topic")
+            .create_if_missing(1)
+            .ordering(ordering)
+            .batch_records_max(1)
+            .build()
+            .expect("a new topic");
+        let started = Instant::now();
+        let outcomes = send(&producer, 0..12);
+        assert!(outcomes.iter().all(Outcome::is_stored), "{outcomes:?}");
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "{ordering:?}: {:?}",
+            started.elapsed()
+        );
+        audit(&server, &stream, 1, &outcomes);
+    }
+}
+
+#[test]
+fn a_path_that_breaks_before_everything_in_flight_is_through_makes_progress() {
+    const RECORD_BYTES: usize = 20_000;
+    let server = Server::embedded(Broker::builder());
+    let broker = server.broker().addr();
+    // A login, and less than two requests.
+    let proxy = Proxy::start(broker, vec![[60_000, u64::MAX]; 200]);
+    let engine = ringmain::Engine::builder()
+        .server(format!("iggy://iggy:iggy@{}", proxy.address()))
+        .cores([])
+        .memory_bytes_max(16 << 20)
+        .slot_bytes(64 << 10)
+        .start();
+    let producer = engine
+        .producer(server.stream("order"), "topic")
+        .create_if_missing(1)
+        .window_requests_max(32)
+        .batch_records_max(2)
+        .copy_bytes_max(32 << 10)
+        .build()
+        .expect("a new topic");
+    let receipts = producer
+        .send_batch((0..64).map(|_| ringmain::Record::new(vec![7; RECORD_BYTES])))
+        .expect("all accepted");
+    let account = receipts.wait_deadline(Instant::now() + PATIENCE);
+    assert!(account.all_stored() && account.accepted == 64, "{account}");
+    assert!(proxy.cuts() >= 16, "{} cuts", proxy.cuts());
 }

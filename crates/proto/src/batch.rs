@@ -4,7 +4,7 @@ use crate::outcome::Receipt;
 use crate::request::Request;
 use crate::stage::{Stage, StageEvent};
 use crate::table::Table;
-use crate::{BatchKey, LaneKey, Micros};
+use crate::{BatchKey, Deadline, LaneKey, Micros};
 
 /// One batch.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(crate) const FREE: Batch = Batch {
     stage: Stage::Free,
     lane: LaneKey(0),
     records: 0,
-    request: Request::new(Micros::ZERO),
+    request: Request::new(Deadline::fixed(Micros::ZERO)),
     below_offset: None,
     previous: None,
     next: None,
@@ -37,7 +37,13 @@ pub(crate) type Batches = Table<BatchKey, Batch>;
 
 impl Batches {
     /// Turns a free entry into a queued batch. The caller links it.
-    pub(crate) fn occupy(&mut self, key: BatchKey, lane: LaneKey, records: u32, deadline: Micros) {
+    pub(crate) fn occupy(
+        &mut self,
+        key: BatchKey,
+        lane: LaneKey,
+        records: u32,
+        deadline: Deadline,
+    ) {
         let batch = &mut self[key];
         batch.stage.apply(StageEvent::Submit);
         *batch = Batch {

@@ -12,7 +12,7 @@ use crate::outcome::Answer;
 use crate::request::Request;
 use crate::stage::{Stage, StageEvent};
 use crate::table::Table;
-use crate::{CallKey, Micros};
+use crate::{CallKey, Deadline, Micros};
 
 /// The two kinds of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) const FREE: Call = Call {
     kind: CallKind::Read,
     operation: Operation::NonReplicated,
     code: CommandCode::PING,
-    request: Request::new(Micros::ZERO),
+    request: Request::new(Deadline::fixed(Micros::ZERO)),
     refusals_in_row: 0,
 };
 
@@ -80,7 +80,7 @@ impl Calls {
     ) {
         let call = &mut self[key];
         call.stage.apply(StageEvent::Submit);
-        let request = Request::new(deadline);
+        let request = Request::new(Deadline::fixed(deadline));
         *call = Call {
             stage: call.stage,
             kind,

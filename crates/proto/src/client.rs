@@ -3,6 +3,7 @@
 
 mod connection;
 mod invariants;
+mod progress;
 mod reply;
 mod settle;
 mod timeout;
@@ -21,12 +22,14 @@ use crate::lane::{Lane, Lanes, Rules, Turns};
 use crate::limits::REQUEST_SPAN_MAX;
 use crate::mutation::{Faults, Mutation};
 use crate::numbers::Numbers;
-use crate::outcome::{Account, NotSent, Outcome};
+use crate::outcome::{Account, NotSent, Outcome, Receipt};
 use crate::pending::Pending;
 use crate::session::{FatalError, SessionState};
 use crate::stage::Stage;
 use crate::stats::Stats;
-use crate::{BatchKey, CallKey, Config, ConfigError, LaneConfig, LaneKey, Micros, Ordering};
+use crate::{
+    BatchKey, CallKey, Config, ConfigError, Deadline, LaneConfig, LaneKey, Micros, Ordering,
+};
 
 /// One logical client: an id for life, one session at a time, over successive connections.
 ///
@@ -49,6 +52,9 @@ pub struct Client {
     account: Account,
     /// Batches and calls that are accepted and not resolved.
     unresolved: u32,
+    /// Batches that wait for an answer, of all lanes.
+    awaiting: u32,
+    progress: Progress,
     stats: Stats,
     rng: Rng,
     faults: Faults,
@@ -91,6 +97,21 @@ enum Heartbeat {
     Due,
     /// Sent under this number at this time, not answered.
     Asked { request: u64, at: Micros },
+}
+
+/// How far the server has come, on all lanes together.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// No request below this number is undecided.
+    oldest: u64,
+    /// When the oldest undecided request was answered for good last.
+    oldest_at: Micros,
+    /// When the frame was handed over that was sent last of those that are answered: the server has read what was
+    /// sent before it.
+    heard_behind: Micros,
+    /// Batches that may wait for an answer. After a lost connection one, and one more with each answer: a path that
+    /// carries less than all of them before it breaks again would otherwise carry the same ones each time.
+    open_max: u32,
 }
 
 /// Frames in the driver's hands.
@@ -138,6 +159,13 @@ impl Client {
             outcomes: VecDeque::with_capacity(Self::outcomes_len(&config)),
             account: Account::default(),
             unresolved: 0,
+            awaiting: 0,
+            progress: Progress {
+                oldest: config.request_first,
+                oldest_at: Micros::ZERO,
+                heard_behind: Micros::ZERO,
+                open_max: u32::MAX,
+            },
             stats: Stats::default(),
             rng: Rng::new(config.seed),
             faults: Faults::new(&config),
@@ -220,7 +248,8 @@ impl Client {
     ///
     /// The outcome is decided by `deadline` at the latest, whether the connection is up or down, and given at once
     /// unless a write of the batch is in flight: then it follows that write, or the end of its connection, which is
-    /// given up after [`Config::write_stall_us`] without progress. [`Micros::MAX`] means no deadline.
+    /// given up after [`Config::write_stall_us`] without progress. [`Micros::MAX`] means no deadline. A [`Deadline`]
+    /// may wait for a server that answers what is ahead of the batch.
     ///
     /// # Errors
     /// [`SubmitError`]; the batch then is not part of the account.
@@ -229,8 +258,9 @@ impl Client {
         lane: LaneKey,
         key: BatchKey,
         records: u32,
-        deadline: Micros,
+        deadline: impl Into<Deadline>,
     ) -> Result<(), SubmitError> {
+        let deadline = deadline.into();
         self.refuse_when_ended()?;
         if records == 0 {
             return Err(SubmitError::Empty);
@@ -252,7 +282,7 @@ impl Client {
         if self.lanes[lane].is_halted {
             self.end_queue(Some(key), NotSent::BehindUnstored);
         } else {
-            self.alarms.arm(Owner::Batch(key), deadline);
+            self.alarms.arm(Owner::Batch(key), deadline.at);
             self.lane_moved(lane);
         }
         Ok(())
@@ -388,10 +418,21 @@ impl Client {
     pub fn lane_has_room(&self, lane: LaneKey) -> bool {
         self.session.state == SessionState::Active
             && self.refuse_when_ended().is_ok()
+            && self.awaiting < self.progress.open_max
             && self
                 .lanes
                 .opened(lane)
                 .is_some_and(|open| open.has_room(&self.batches, self.rules()))
+    }
+
+    /// Whether the batch is given up and its outcome waits for a write of it: closing the connection ends that.
+    #[must_use]
+    pub fn is_given_up(&self, key: BatchKey) -> bool {
+        let is_lost =
+            |receipt: Receipt| matches!(receipt, Receipt::NotSent { .. } | Receipt::Unknown { .. });
+        self.batches
+            .get(key)
+            .is_some_and(|batch| matches!(batch.stage, Stage::Held(receipt) if is_lost(receipt)))
     }
 
     /// Batches of the lane that wait, and requests of the lane without a final answer.

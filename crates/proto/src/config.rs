@@ -70,8 +70,13 @@ pub struct Config {
     pub connect_timeout_us: u64,
     /// Time allowed for the answer to a login or a logout, default 10 s.
     pub login_timeout_us: u64,
-    /// Silence after a written request until it is sent again, default 5 s.
+    /// Silence after which a written request is sent again in any case, default 5 s; it doubles with each silence in a
+    /// row, up to 10 s or itself. Silence is counted from the write, or from the last answer to what is ahead. What
+    /// is known to be lost is sent again earlier: see the crate's documentation.
     pub request_timeout_us: u64,
+    /// Batches that are out at first when those of a lost connection are sent again, at least 1, default 1: one probes
+    /// the path. Each answer lets one more out, so that they double with each round trip.
+    pub resume_requests_max: u32,
     /// Time without any write progress, while a write is in flight, until the connection is given up, default 10 s.
     pub write_stall_us: u64,
     /// Idle time until a heartbeat, default 10 s: a third of the 30 s after which servers evict. A server that says
@@ -136,6 +141,7 @@ impl Config {
             connect_timeout_us: 10_000_000,
             login_timeout_us: 10_000_000,
             request_timeout_us: 5_000_000,
+            resume_requests_max: 1,
             write_stall_us: 10_000_000,
             heartbeat_interval_us: 10_000_000,
             reconnect_backoff_us_min: 10_000,
@@ -167,6 +173,12 @@ impl Config {
             self.requests_max.into(),
             1,
             REQUESTS_MAX_CEILING.into(),
+        )?;
+        in_range(
+            "resume_requests_max",
+            self.resume_requests_max.into(),
+            1,
+            u32::MAX.into(),
         )?;
         in_range(
             "lanes_max",

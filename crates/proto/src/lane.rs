@@ -15,9 +15,10 @@ use crate::config::LaneConfig;
 use crate::limits::WINDOW_REQUESTS_MAX;
 use crate::order::Doubts;
 use crate::outcome::Receipt;
+use crate::pace::Pace;
 use crate::stage::{Stage, StageEvent};
 use crate::table::Table;
-use crate::{BatchKey, LaneKey};
+use crate::{BatchKey, LaneKey, Micros};
 
 /// What a lane does with its turn to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +124,12 @@ pub(crate) struct Lane {
     pub(crate) awaiting: u8,
     /// Requests of the window in [`Stage::Retry`].
     pub(crate) retry: u8,
+    /// When a request of it was answered for good last.
+    pub(crate) answered_at: Micros,
+    /// When that was the oldest of its window.
+    pub(crate) head_at: Micros,
+    /// How long its requests take.
+    pub(crate) pace: Pace,
     /// Refusals since the last confirmation.
     pub(crate) refusals_in_row: u32,
     /// Confirmed batches whose order is not settled.
@@ -143,6 +150,9 @@ impl Lane {
             phase: Phase::Flowing,
             awaiting: 0,
             retry: 0,
+            answered_at: Micros::ZERO,
+            head_at: Micros::ZERO,
+            pace: Pace::UNKNOWN,
             refusals_in_row: 0,
             doubts: Doubts::NONE,
             held_by: None,
@@ -194,16 +204,21 @@ impl Lane {
             .map(|&key| batches[key].request.number)
     }
 
+    /// The oldest request of its window that is not decided.
+    pub(crate) fn head(&self, batches: &Batches) -> Option<BatchKey> {
+        let mut keys = self.window.keys().iter().copied();
+        keys.find(|&key| batches[key].stage.is_undecided())
+    }
+
     /// Whether nothing waits and nothing is unresolved.
     pub(crate) const fn is_idle(&self) -> bool {
         self.queue.len() == 0 && self.window.len() == 0
     }
 
-    /// Takes a batch into the window, behind all others, for its first transmission.
+    /// Takes a batch into the window, behind all others, before its first transmission.
     pub(crate) fn enter(&mut self, batches: &mut Batches, key: BatchKey) {
         self.queue.remove(batches, key);
         self.window.push(key);
-        self.step(batches, key, StageEvent::Transmit);
     }
 
     /// Moves a batch of the window on and keeps the counts.
@@ -270,6 +285,11 @@ impl Turns {
     /// Bytes of the queue and the marks.
     pub(crate) const fn bytes(lanes_max: u32) -> usize {
         lanes_max as usize * (size_of::<LaneKey>() + size_of::<bool>())
+    }
+
+    /// Forgets who asked.
+    pub(crate) fn clear(&mut self) {
+        while self.next().is_some() {}
     }
 
     /// Queues a lane behind the others, once.

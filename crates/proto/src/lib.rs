@@ -84,8 +84,15 @@
 //! - [`Ordering::Strict`] is a window of one, never reorders, and leaves no holes: the lane halts at the first batch
 //!   that is not stored, until [`Client::resume_lane`]. [`Ordering::Pipelined`] can be overtaken by a refusal
 //!   or a silent drop; [`Stats::overtaken`] counts at least every case.
-//! - Silence is no refusal: a request without an answer for [`Config::request_timeout_us`] after it was written is sent
-//!   again on the same connection, once for each timeout.
+//! - Silence is no refusal: a request without an answer is sent again on the same connection. Silence is counted from the
+//!   write, or from the last answer to what is ahead of it in its lane or on the connection: a slow server is not silent.
+//!   After [`Config::request_timeout_us`] it is sent again in any case. Earlier with proof that the server has read past
+//!   it: at once when three later ones of its lane are answered (and two round trips are over); and the oldest of a lane,
+//!   after its own pace's limit (as TCP's, 200 ms at least), when anything sent after it is answered; for want of
+//!   that a ping asks. Each silence in a row lasts twice as long as the one before, up to 10 s.
+//! - After a lost connection one request goes first, the oldest; each answer lets one more out.
+//!
+//! Deadlines wait for progress, if the driver wants it: see [`Deadline`].
 //!
 //! Replies are matched by operation and number. A reply to a number that is settled, or was never used, is counted and
 //! changes nothing. Reads go one at a time and never under a number that an earlier read or ping of the connection
@@ -145,6 +152,7 @@ mod mutation;
 mod numbers;
 mod order;
 mod outcome;
+mod pace;
 mod pending;
 mod reply;
 mod request;
@@ -169,4 +177,4 @@ pub use outcome::{Account, Answer, NotSent, Outcome, Receipt};
 pub use reply::{Echo, Reply, ReplyMatch, Verdict};
 pub use session::{FatalError, IllegalEvent, SessionEvent, SessionState};
 pub use stats::Stats;
-pub use time::Micros;
+pub use time::{Deadline, Micros};

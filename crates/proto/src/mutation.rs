@@ -26,6 +26,8 @@ pub enum Mutation {
     HaltSparesQueue,
     /// A strict lane goes on behind a batch whose fate is unknown.
     UnknownDoesNotHalt,
+    /// A deadline that waits for progress does not.
+    ProgressIgnored,
 }
 
 /// The faults to commit: none, or the one of the configuration.

@@ -10,14 +10,17 @@
 
 use ringmain_wire::{CodeClass, ErrorCode};
 
-use crate::Micros;
 use crate::outcome::NotSent;
 use crate::reply::{Echo, Verdict};
+use crate::{Deadline, Micros};
 
 /// A request that was accepted and is not resolved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
+    /// When it is given up, unless progress ahead of it moves that.
     pub(crate) deadline: Micros,
+    /// Time without progress ahead of it that it has in any case, 0 when nothing moves its deadline.
+    pub(crate) progress_us: u64,
     /// Request number, 0 until the first transmission.
     pub(crate) number: u64,
     /// Transmissions so far.
@@ -37,6 +40,14 @@ pub(crate) struct Request {
     login_renewed: bool,
     /// Whether a write of the request is in the driver's hands. At most one is.
     write_in_flight: bool,
+    /// When it was handed to the driver last.
+    pub(crate) handed_at: Micros,
+    /// When the driver had written it last.
+    pub(crate) written_at: Micros,
+    /// Silences in a row on this connection: each makes the next last longer.
+    pub(crate) silences: u8,
+    /// Requests of its lane that were sent after its last transmission and answered before it.
+    pub(crate) passed_by: u8,
     /// Whether it was sent twice on one connection or its outcome was called unknown: then the server need not have
     /// taken it in its turn.
     out_of_turn: bool,
@@ -137,9 +148,10 @@ pub(crate) enum GivenUp {
 }
 
 impl Request {
-    pub(crate) const fn new(deadline: Micros) -> Self {
+    pub(crate) const fn new(deadline: Deadline) -> Self {
         Self {
-            deadline,
+            deadline: deadline.at,
+            progress_us: deadline.progress_us,
             number: 0,
             transmissions: 0,
             sent_here: false,
@@ -149,6 +161,10 @@ impl Request {
             is_withdrawn: false,
             login_renewed: false,
             write_in_flight: false,
+            handed_at: Micros::ZERO,
+            written_at: Micros::ZERO,
+            silences: 0,
+            passed_by: 0,
             out_of_turn: false,
             resend_cause: None,
         }
@@ -162,6 +178,11 @@ impl Request {
     /// Whether it was transmitted at least once.
     pub(crate) const fn was_sent(&self) -> bool {
         self.transmissions > 0
+    }
+
+    /// Whether there was one transmission, so that it is known when what is answered was sent.
+    pub(crate) const fn was_sent_once(&self) -> bool {
+        self.transmissions == 1
     }
 
     /// Whether a transmission on this connection is unanswered.
@@ -205,10 +226,16 @@ impl Request {
     }
 
     /// It goes to the driver. Returns which transmission this is, from 1.
-    pub(crate) fn hand_over(&mut self) -> u32 {
+    pub(crate) fn hand_over(&mut self, now: Micros) -> u32 {
         assert!(!self.write_in_flight, "one write of a request at a time");
         assert!(self.number != 0, "numbered before the first transmission");
         self.write_in_flight = true;
+        self.handed_at = now;
+        self.passed_by = 0;
+        if self.transmissions == 0 && self.progress_us > 0 {
+            // Its wait in the queue is not held against it.
+            self.deadline = self.deadline.max(now.after(self.progress_us));
+        }
         self.lost |= self.open.push();
         self.out_of_turn |= core::mem::replace(&mut self.sent_here, true);
         self.transmissions = self.transmissions.saturating_add(1);
@@ -216,7 +243,8 @@ impl Request {
     }
 
     /// The driver is done with its memory. Returns `false` when no write was in flight.
-    pub(crate) const fn written(&mut self) -> bool {
+    pub(crate) const fn written(&mut self, now: Micros) -> bool {
+        self.written_at = now;
         core::mem::replace(&mut self.write_in_flight, false)
     }
 
@@ -226,6 +254,7 @@ impl Request {
         self.lost |= !self.open.is_empty();
         self.open = Open(0);
         self.sent_here = false;
+        self.silences = 0;
     }
 
     /// Takes a reply into account.

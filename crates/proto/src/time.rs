@@ -24,3 +24,30 @@ impl Micros {
         self.0.saturating_sub(earlier.0)
     }
 }
+
+/// Until when a batch may take.
+///
+/// A batch is given up at `at`, but not before `progress_us` have passed without progress ahead of it. Progress is an
+/// answer for good, to a request of its lane that is ahead of it or to the oldest open request of the connection.
+/// So a server that answers slowly is waited for however much is queued, and one that does not answer is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// The end without progress; [`Micros::MAX`] for never.
+    pub at: Micros,
+    /// Time without progress that it takes in any case, 0 for a deadline that nothing moves.
+    pub progress_us: u64,
+}
+
+impl Deadline {
+    /// A deadline that nothing moves.
+    #[must_use]
+    pub const fn fixed(at: Micros) -> Self {
+        Self { at, progress_us: 0 }
+    }
+}
+
+impl From<Micros> for Deadline {
+    fn from(at: Micros) -> Self {
+        Self::fixed(at)
+    }
+}

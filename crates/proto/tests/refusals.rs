@@ -454,13 +454,13 @@ fn a_refusal_delivered_twice_does_not_answer_the_parked_first_transmission() {
 #[test]
 fn a_lane_goes_on_when_its_last_retry_only_waits_for_answers() {
     let mut world = world_sent_twice(true);
-    world.advance(1_000);
+    world.advance(2_000);
     let third = world.transmit().expect("silence again");
     assert_eq!(request_of(&third), 1);
     let (second, third) = (world.owed[1], world.owed[2]);
     world.deliver(third, refused(58));
     world.give(0, 1);
-    world.advance_to_deadline();
+    world.advance(2_500);
     assert_eq!(
         world.transmit(),
         None,
@@ -529,22 +529,22 @@ fn without_an_echo_only_a_request_sent_once_can_be_refused_for_certain() {
 fn the_oldest_of_more_transmissions_than_are_told_apart_counts_as_lost() {
     let mut world = World::active(
         Config {
-            heartbeat_interval_us: 20_000_000,
+            heartbeat_interval_us: 20_000_000_000,
             ..config()
         },
         window(8),
     );
     world
-        .submit(0, 0, 1, world.now.after(70_000))
+        .submit(0, 0, 1, world.now.after(700_000_000))
         .expect("accepted");
     for _ in 0..65 {
         assert_eq!(requests_of(&world.send_all()), [1]);
-        world.advance(1_000);
+        world.advance(10_000_000);
     }
     for owed in core::mem::take(&mut world.owed).into_iter().skip(1) {
         world.deliver(owed, refused(58));
     }
-    world.advance(70_000);
+    world.advance(700_000_000);
     assert_eq!(world.receipts(), [(0, Receipt::Unknown { request: 1 })]);
 }
 

@@ -20,7 +20,7 @@ fn world() -> World {
 }
 
 #[test]
-fn silence_sends_again_once_per_timeout_under_the_same_number() {
+fn silence_sends_again_under_the_same_number_after_a_pause_that_doubles() {
     let mut world = world();
     world.give(0, 0);
     for attempt in 1..5 {
@@ -32,7 +32,7 @@ fn silence_sends_again_once_per_timeout_under_the_same_number() {
             attempt,
         };
         assert_eq!(world.send_all(), [expected]);
-        world.advance(PATIENCE_US - 1);
+        world.advance((PATIENCE_US << (attempt - 1)) - 1);
         assert_eq!(world.send_all(), [], "not before the timeout");
         world.advance(1);
     }
@@ -64,11 +64,11 @@ fn patience_starts_when_the_frame_is_written() {
 fn silence_until_the_deadline_is_unknown_and_the_late_reply_matches_nothing() {
     let mut world = world();
     world
-        .submit(0, 0, 5, world.now.after(2_500))
+        .submit(0, 0, 5, world.now.after(4_500))
         .expect("accepted");
-    for _ in 0..3 {
+    for attempt in 0..3 {
         world.send_all();
-        world.advance(PATIENCE_US);
+        world.advance(PATIENCE_US << attempt);
     }
     assert_eq!(world.receipts(), [(0, Receipt::Unknown { request: 1 })]);
     assert_eq!(world.client.stats().batches_resent, 2);

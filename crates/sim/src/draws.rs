@@ -57,6 +57,10 @@ pub struct ClientDraws {
     pub delivery_us: (u64, u64),
     /// Deliveries in a million that have no deadline.
     pub patient_ppm: u32,
+    /// Whether progress of the server moves the end of a delivery.
+    pub delivery_waits: bool,
+    /// Batches that are out at first after a lost connection.
+    pub resume_requests_max: u32,
     /// Idle time until a heartbeat, in microseconds.
     pub heartbeat_us: u64,
     /// Time allowed for a login, in microseconds.
@@ -198,6 +202,8 @@ impl ClientDraws {
             request_timeout_us: rng.scaled(5_000, 5_000_000),
             delivery_us: spread(rng, 20_000, 20_000_000),
             patient_ppm: *rng.pick(&[0, 500_000, 1_000_000]),
+            delivery_waits: rng.chance(600_000),
+            resume_requests_max: *rng.pick(&[1, 1, 2, 128]),
             heartbeat_us,
             login_timeout_us: rng.scaled(200_000, 5_000_000),
             connect_timeout_us: rng.scaled(200_000, 5_000_000),

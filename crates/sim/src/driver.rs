@@ -251,6 +251,7 @@ fn configuration(draws: &ClientDraws, identity: u128, seed: u64) -> Config {
     config.connect_timeout_us = draws.connect_timeout_us;
     config.login_timeout_us = draws.login_timeout_us;
     config.request_timeout_us = draws.request_timeout_us;
+    config.resume_requests_max = draws.resume_requests_max;
     config.write_stall_us = draws.write_stall_us;
     config.heartbeat_interval_us = draws.heartbeat_us;
     (

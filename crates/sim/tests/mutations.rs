@@ -98,6 +98,28 @@ fn sending_behind_a_hole_in_strict_order_is_seen() {
     assert_eq!(sound, None, "the same runs pass without the mutations");
 }
 
+#[test]
+fn a_record_given_up_while_the_server_answers_is_seen() {
+    let slow = |seed| {
+        let mut draws = strict(seed);
+        draws.faults = FaultPlan::none();
+        draws.broker.commit_us = (100_000, 200_000);
+        draws.clients[0].delivery_us = (1_000_000, 2_000_000);
+        draws.clients[0].delivery_waits = true;
+        (draws.clients[0].closes_early, draws.clients[0].calls_ppm) = (false, 0);
+        draws
+    };
+    let options = outcomes(|config| config.mutation = Some(Mutation::ProgressIgnored));
+    let caught = run(&slow(1), Vec::new(), &options).violation;
+    assert_eq!(caught.map(|violation| violation.kind), Some(Kind::NoReason));
+    for seed in 1..=4 {
+        let summary = run(&slow(seed), Vec::new(), &Options::default());
+        assert_eq!(summary.violation, None);
+        let stored = summary.account.stored;
+        assert!(stored > 0 && stored == summary.account.accepted);
+    }
+}
+
 /// A run in which numbers rise fast while a dropped request is open: the only way to the far end of a window.
 fn crowded(seed: u64) -> Draws {
     let mut draws = Draws::of(seed);

@@ -40,6 +40,8 @@ fn calm() -> Draws {
         request_timeout_us: 50_000,
         delivery_us: (10_000_000, 10_000_000),
         patient_ppm: 0,
+        delivery_waits: true,
+        resume_requests_max: 1,
         heartbeat_us: 10_000_000,
         login_timeout_us: 1_000_000,
         connect_timeout_us: 1_000_000,

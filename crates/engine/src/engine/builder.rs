@@ -184,7 +184,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Silence after which a request is sent again, on every connection, 1 ms to a day. Default 5 s.
+    /// Silence after which a request is sent again in any case, on every connection, 1 ms to a day. Default 5 s. It
+    /// doubles with each silence in a row, up to 10 s. A request that was lost is sent again earlier, from 200 ms on,
+    /// when the server has answered something that was sent after it.
     pub fn request_timeout_us(mut self, timeout_us: u64) -> Self {
         self.request_timeout_us = timeout_us;
         self

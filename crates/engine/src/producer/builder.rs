@@ -102,8 +102,13 @@ impl ProducerBuilder {
         self
     }
 
-    /// Time from acceptance by which every record has its answer, 1 ms to a day. Default 120 s. The answer comes up to
-    /// some 30 ms later: records that wait behind a full window are looked through at that interval.
+    /// Time without progress of the server by which every record has its answer, 1 ms to a day. Default 120 s.
+    ///
+    /// It is counted from the acceptance of the record, and anew from each answer to what is ahead of it in its
+    /// partition or on its connection, and from its first transmission. So a server that answers slowly is waited for,
+    /// however much is queued, and a record in front of one that does not answer ends after this time. The answer
+    /// comes up to some 30 ms later: records that wait behind a full window are looked through at that interval.
+    /// Closing ends everything by the time given there.
     pub fn delivery_timeout_us(mut self, timeout_us: u64) -> Self {
         self.delivery_timeout_us = timeout_us;
         self

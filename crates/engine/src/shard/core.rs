@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use ringmain_proto::{BatchKey, Ended, FatalError, Frame, Micros, NotSent, SubmitError};
+use ringmain_proto::{BatchKey, Deadline, Ended, FatalError, Frame, Micros, NotSent, SubmitError};
 
 use super::connection::Connection;
 use super::lanes::{LaneEntry, is_wanted};
@@ -191,7 +191,7 @@ impl Core {
             let client = &mut self.conns[index].client;
             if client.poll_deadline().is_some_and(|at| at <= now) {
                 client.handle_timeout(now);
-                self.free_overdue(now, index);
+                self.free_overdue(index);
                 self.look_at_lanes_of(index);
             }
         }
@@ -199,14 +199,12 @@ impl Core {
         self.ask_about_topics(now);
     }
 
-    /// A batch whose deadline passed in the middle of a write is decided, and its outcome held back until the kernel has
+    /// A batch that is given up in the middle of a write is decided, and its outcome held back until the kernel has
     /// let go of its memory. A server that does not read would keep it for long: closing the connection frees it.
-    fn free_overdue(&mut self, now: Micros, index: usize) {
+    fn free_overdue(&mut self, index: usize) {
         let conn = &mut self.conns[index];
         let is_overdue = |frame: &Frame| match frame {
-            Frame::Batch(BatchKey(key)) => self.batches[*key as usize]
-                .as_ref()
-                .is_some_and(|in_flight| in_flight.batch.deadline <= now),
+            Frame::Batch(key) => conn.client.is_given_up(*key),
             _ => false,
         };
         if conn.writing.iter().any(is_overdue) {
@@ -244,7 +242,10 @@ impl Core {
             place.key,
             BatchKey(slot_index),
             batch.records,
-            batch.deadline,
+            Deadline {
+                at: batch.deadline,
+                progress_us: batch.ledger.settings.delivery_timeout_us,
+            },
         ) {
             Ok(()) => {
                 let entry = &mut self.batches[slot_index as usize];

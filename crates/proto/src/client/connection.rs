@@ -146,11 +146,7 @@ impl Client {
                 self.report_uncovered(now);
             }
         }
-        for lane in self.lanes.keys() {
-            if self.lanes[lane].is_open {
-                self.lane_moved(lane);
-            }
-        }
+        self.resume_lanes();
         self.finish_when_done();
     }
 

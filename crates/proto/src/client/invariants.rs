@@ -16,7 +16,9 @@ impl Client {
         self.check_account();
         let mut window_total = 0;
         let mut writes = 0;
+        let mut awaiting = 0;
         for lane in self.lanes.keys() {
+            awaiting += u32::from(self.lanes[lane].awaiting);
             window_total += usize::from(self.lanes[lane].window.len());
             self.check_lane(lane);
         }
@@ -25,6 +27,7 @@ impl Client {
             window_total,
             "a number is pending exactly while it is in a window"
         );
+        assert_eq!(self.awaiting, awaiting, "requests in flight are counted");
         for key in self.batches.keys() {
             writes += u32::from(self.batches[key].request.write_in_flight());
         }

@@ -66,6 +66,12 @@ impl Client {
         if judgement == Judgement::SessionLost {
             self.recycle();
         }
+        if judgement != Judgement::Late {
+            self.progress.open_max = self.progress.open_max.saturating_add(1);
+        }
+        if matches!(judgement, Judgement::Done(_) | Judgement::Rejected(_)) {
+            self.note_progress(now, key);
+        }
         if let Stage::Held(receipt) = stage {
             return self.improve_held(now, key, receipt, judgement);
         }
@@ -160,6 +166,8 @@ impl Client {
             RefusalKind::NotAdmitted => self.stats.refusals_not_admitted += 1,
             RefusalKind::UnknownOutcome => self.stats.refusals_unknown_outcome += 1,
         }
+        // An answer ends a row of silences.
+        self.batches[key].request.silences = 0;
         let lane = self.batches[key].lane;
         if self.lanes[lane].phase == Phase::Flowing {
             self.lanes[lane].phase = Phase::Draining;
@@ -173,17 +181,19 @@ impl Client {
         if self.batches[key].request.is_withdrawn() {
             return self.give_up_batch(now, key, NotSent::Withdrawn);
         }
-        let (lane, deadline) = (self.batches[key].lane, self.batches[key].request.deadline);
-        self.lanes[lane].step(&mut self.batches, key, StageEvent::Resend);
-        self.alarms.arm(Owner::Batch(key), deadline);
+        let lane = self.batches[key].lane;
+        self.step_batch(key, StageEvent::Resend);
+        self.alarms.arm(Owner::Batch(key), self.deadline(key));
         self.settle_lane(now, lane);
     }
 
     /// Refused for good, but other transmissions are still unanswered: wait as long as for a silent request.
     fn await_others(&mut self, now: Micros, key: BatchKey) {
-        let (lane, deadline) = (self.batches[key].lane, self.batches[key].request.deadline);
-        self.lanes[lane].step(&mut self.batches, key, StageEvent::AwaitOthers);
-        self.arm_patience(now, Owner::Batch(key), deadline);
+        let lane = self.batches[key].lane;
+        self.step_batch(key, StageEvent::AwaitOthers);
+        let request = &mut self.batches[key].request;
+        (request.written_at, request.silences) = (now, 0);
+        self.arm_silence(now, key);
         // It may have been the lane's last retry, and what is new need not wait behind it any more.
         self.settle_lane(now, lane);
     }
@@ -239,8 +249,7 @@ impl Client {
             Judgement::Wait(_) => {
                 let call = &mut self.calls[key];
                 call.stage.apply(StageEvent::AwaitOthers);
-                let deadline = call.request.deadline;
-                self.arm_patience(now, Owner::Call(key), deadline);
+                self.arm_patience(now, key);
             }
             Judgement::Refused(_) => self.pause_call(now, key),
             Judgement::SessionLost => {
@@ -255,10 +264,13 @@ impl Client {
     }
 
     fn match_ping(&mut self, now: Micros, operation: Operation, reply: &Reply) -> ReplyMatch {
-        let is_asked = matches!(self.session.heartbeat, Heartbeat::Asked { request, .. } if request == reply.request);
-        if operation != Operation::NonReplicated || !is_asked {
+        let Heartbeat::Asked { request, at } = self.session.heartbeat else {
+            return unmatched(reply.request <= self.numbers.next());
+        };
+        if operation != Operation::NonReplicated || request != reply.request {
             return unmatched(reply.request <= self.numbers.next());
         }
+        self.note_heard(at);
         self.session.heartbeat = Heartbeat::Quiet;
         self.alarms.arm(
             Owner::Heartbeat,

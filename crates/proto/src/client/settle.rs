@@ -24,7 +24,7 @@ impl Client {
             self.halt_lane(lane, behind);
             return self.settle_lane(now, lane);
         }
-        self.lanes[lane].step(&mut self.batches, key, StageEvent::Decide(receipt));
+        self.step_batch(key, StageEvent::Decide(receipt));
         let is_free = !self.batches[key].request.write_in_flight();
         if is_free || self.faults.commits(Mutation::EarlyFree) {
             self.release_batch(now, key);
@@ -195,7 +195,9 @@ impl Client {
         for key in self.batches.keys() {
             if self.batches[key].stage.is_undecided() {
                 let request = &mut self.batches[key].request;
-                request.deadline = request.deadline.min(deadline);
+                if request.progress_us == 0 {
+                    request.deadline = request.deadline.min(deadline);
+                }
                 self.alarms.bring_forward(Owner::Batch(key), deadline);
             }
         }

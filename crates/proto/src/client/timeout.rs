@@ -3,8 +3,7 @@
 use super::{Client, Heartbeat};
 use crate::alarms::Owner;
 use crate::lane::Phase;
-use crate::outcome::{Answer, NotSent, Receipt};
-use crate::request::ResendCause;
+use crate::outcome::{Answer, NotSent};
 use crate::session::{SessionEvent, SessionState};
 use crate::stage::Stage;
 use crate::{BatchKey, CallKey, LaneKey, Micros};
@@ -100,26 +99,22 @@ impl Client {
     }
 
     fn batch_alarm(&mut self, now: Micros, key: BatchKey) {
-        let batch = &self.batches[key];
-        if batch.request.deadline <= now {
+        let deadline = self.deadline(key);
+        if deadline <= now {
             // A close brings all deadlines forward to its own, so the first that is met decides for all.
             return match self.overdue_reason(now) {
                 NotSent::Closed => self.close_alarm(now),
                 reason => self.give_up_batch(now, key, reason),
             };
         }
-        assert_eq!(
-            batch.stage,
-            Stage::Awaiting,
-            "before the deadline only silence rings"
-        );
-        self.stats.silences += 1;
-        if batch.request.awaits_nothing_new() {
-            let request = batch.request.number;
-            self.decide_batch(now, key, Receipt::Unknown { request });
+        let batch = &self.batches[key];
+        if batch.stage != Stage::Awaiting || batch.request.write_in_flight() {
+            // Progress ahead of it has moved its deadline.
+            self.alarms.arm(Owner::Batch(key), deadline);
+        } else if self.is_silent(now, key) {
+            self.resend_silent(now, key);
         } else {
-            self.batches[key].request.resend_cause = Some(ResendCause::Silence);
-            self.retry_batch(now, key);
+            self.arm_silence(now, key);
         }
     }
 
@@ -134,6 +129,8 @@ impl Client {
         match call.stage {
             Stage::Awaiting => {
                 self.stats.silences += 1;
+                let call = &mut self.calls[key];
+                call.request.silences = call.request.silences.saturating_add(1);
                 if call.request.awaits_nothing_new() {
                     let request = call.request.number;
                     return self.decide_call(key, Answer::Unknown { request });

@@ -8,6 +8,7 @@ use crate::error::DriverError;
 use crate::lane::Turn;
 use crate::mutation::Mutation;
 use crate::outcome::NotSent;
+use crate::pace::growing_us;
 use crate::session::{SessionEvent, SessionState};
 use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, CallKey, Frame, LaneKey, Micros};
@@ -53,9 +54,11 @@ impl Client {
             Frame::Ping => core::mem::take(&mut self.writes.ping),
             Frame::Logout => core::mem::take(&mut self.writes.logout),
             Frame::Batch(key) => {
-                self.batches.get(key).is_some() && self.batches[key].request.written()
+                self.batches.get(key).is_some() && self.batches[key].request.written(now)
             }
-            Frame::Call(key) => self.calls.get(key).is_some() && self.calls[key].request.written(),
+            Frame::Call(key) => {
+                self.calls.get(key).is_some() && self.calls[key].request.written(now)
+            }
         };
         if !was_in_flight {
             return Err(DriverError::NotWriting(frame));
@@ -81,7 +84,7 @@ impl Client {
         let batch = &self.batches[key];
         match batch.stage {
             Stage::Held(_) => self.release_batch(now, key),
-            Stage::Awaiting => self.arm_patience(now, Owner::Batch(key), batch.request.deadline),
+            Stage::Awaiting => self.arm_silence(now, key),
             _ => self.settle_lane(now, batch.lane),
         }
     }
@@ -90,15 +93,18 @@ impl Client {
         let call = &self.calls[key];
         match call.stage {
             Stage::Held(_) => self.release_call(key),
-            Stage::Awaiting => self.arm_patience(now, Owner::Call(key), call.request.deadline),
+            Stage::Awaiting => self.arm_patience(now, key),
             _ => {}
         }
     }
 
-    /// Silence ends with the request timeout, or with the deadline if that is earlier.
-    pub(super) fn arm_patience(&mut self, now: Micros, owner: Owner, deadline: Micros) {
-        let patience_ends = now.after(self.config.request_timeout_us);
-        self.alarms.arm(owner, deadline.min(patience_ends));
+    /// A call's silence ends with the request timeout, longer each time, or with the deadline if that is earlier.
+    pub(super) fn arm_patience(&mut self, now: Micros, key: CallKey) {
+        let request = &self.calls[key].request;
+        let timeout_us = self.config.request_timeout_us;
+        let patience_us = growing_us(timeout_us, request.silences, timeout_us);
+        let at = request.deadline.min(now.after(patience_us));
+        self.alarms.arm(Owner::Call(key), at);
     }
 
     fn transmit_login(&mut self, now: Micros) -> Transmit {
@@ -116,7 +122,9 @@ impl Client {
                 return Some(transmit);
             }
         }
-        while let Some(lane) = self.turns.next() {
+        while self.awaiting < self.progress.open_max
+            && let Some(lane) = self.turns.next()
+        {
             if let Some(transmit) = self.transmit_lane(now, lane) {
                 return Some(transmit);
             }
@@ -150,7 +158,7 @@ impl Client {
             let session = self.session.epoch;
             let call = &mut self.calls[key];
             call.stage.apply(StageEvent::Transmit);
-            let attempt = call.request.hand_over();
+            let attempt = call.request.hand_over(now);
             let (operation, code, request) = (call.operation, call.code, call.request.number);
             self.stats.calls_sent += 1;
             self.end_range(now);
@@ -184,7 +192,7 @@ impl Client {
             self.lane_moved(lane);
             return None;
         };
-        if self.batches[key].request.deadline <= now {
+        if self.deadline(key) <= now {
             // The lane asks for its next turn by itself.
             self.give_up_batch(now, key, self.overdue_reason(now));
             return None;
@@ -193,7 +201,7 @@ impl Client {
             let number = self.numbers.take()?;
             self.enter_window(lane, key, number);
         } else {
-            self.lanes[lane].step(&mut self.batches, key, StageEvent::Transmit);
+            self.step_batch(key, StageEvent::Transmit);
             let cause = self.batches[key].request.resend_cause.take();
             self.stats.resent(cause);
             if self.faults.commits(Mutation::NewNumberOnRetry) {
@@ -202,9 +210,9 @@ impl Client {
         }
         let session = self.session.epoch;
         let request = &mut self.batches[key].request;
-        let attempt = request.hand_over();
-        let (number, deadline) = (request.number, request.deadline);
-        self.alarms.arm(Owner::Batch(key), deadline);
+        let attempt = request.hand_over(now);
+        let number = request.number;
+        self.alarms.arm(Owner::Batch(key), self.deadline(key));
         self.lane_moved(lane);
         self.end_range(now);
         Some(Transmit::Batch {
@@ -219,6 +227,7 @@ impl Client {
     fn enter_window(&mut self, lane: LaneKey, key: BatchKey, number: u64) {
         self.batches[key].request.number = number;
         self.lanes[lane].enter(&mut self.batches, key);
+        self.step_batch(key, StageEvent::Transmit);
         self.pending.insert(number, key);
         self.stats.batches_sent += 1;
     }

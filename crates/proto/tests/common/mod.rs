@@ -65,6 +65,8 @@ pub(crate) fn config() -> Config {
         connect_timeout_us: 5_000,
         write_stall_us: 4_000,
         heartbeat_interval_us: 3_000,
+        // What is sent again is seen at once; tests of the probe ask for it.
+        resume_requests_max: 64,
         ..Config::new(0xA11CE, 42)
     }
 }
@@ -217,6 +219,20 @@ impl World {
         let (lane, key) = (LaneKey(lane), BatchKey(key));
         self.client.submit(lane, key, records, deadline)?;
         self.ledger.submit(lane, key, records, deadline);
+        self.drain();
+        Ok(())
+    }
+
+    /// Submits one record with a deadline that progress moves. The ledger leaves that to the test.
+    pub(crate) fn submit_waiting(
+        &mut self,
+        lane: u32,
+        key: u32,
+        deadline: Deadline,
+    ) -> Result<(), SubmitError> {
+        let (lane, key) = (LaneKey(lane), BatchKey(key));
+        self.client.submit(lane, key, 1, deadline)?;
+        self.ledger.submit(lane, key, 1, Micros::MAX);
         self.drain();
         Ok(())
     }

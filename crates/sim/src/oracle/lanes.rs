@@ -16,6 +16,8 @@ pub(super) struct Lane {
     pub(super) submitted: u32,
     /// Numbers sent and not answered, with their batches.
     pub(super) open: BTreeMap<u64, u32>,
+    /// When the client was told last that one of its batches is stored, on the client's clock.
+    pub(super) answered_us: u64,
     /// How often the application resumed it.
     pub(super) resumptions: u32,
     /// Batches of a strict lane that are not stored.
@@ -37,6 +39,7 @@ impl Lane {
             partition,
             submitted: 0,
             open: BTreeMap::new(),
+            answered_us: 0,
             resumptions: 0,
             losses: Vec::new(),
         }
@@ -71,8 +74,11 @@ impl Lane {
 
 impl Oracle {
     /// A client handed a batch to a connection under this number.
-    pub(crate) fn sent(&mut self, conn: usize, batch: u32, request: u64) {
+    pub(crate) fn sent(&mut self, conn: usize, batch: u32, request: u64, now_us: u64) {
         let record = &mut self.batches[batch as usize];
+        if record.request.is_none() {
+            record.sent_us = now_us;
+        }
         let (client, lane, before) = (record.client, record.lane, record.request);
         let (answered, given_up) = (record.receipt.is_some(), record.given_up);
         record.request.get_or_insert(request);

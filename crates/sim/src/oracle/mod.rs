@@ -20,8 +20,9 @@
 //!   admitted before is sent again, unless its policy says so.
 //! * Reasons: `Unknown` needs a deadline that is over, a loss that the client can have noticed, or a refusal with a
 //!   copy unaccounted for; `NotSent` and `Rejected` need theirs. A run without faults stores everything with offsets.
-//! * Time: nothing is answered late: when a deadline is over, only a write in flight may hold the answer back. Once
-//!   faults stop, everything is answered, and what is sent then is stored.
+//! * Time: nothing is answered late: when a deadline is over, and the server has answered nothing for as long as the
+//!   batch waits for progress, only a write in flight may hold the answer back. Nothing that waits for progress is
+//!   given up while the server answers its lane, nor before it was out for so long. Once faults stop, everything is answered, and what is sent then is stored.
 //! * Laws, if asked for: numbers rise and are never used twice, a retry keeps its number, the span of a lane's open
 //!   numbers is at most 127, its count at most the window, and a new connection begins with the open requests in
 //!   order. These look at the wire instead of at the outcome, so a breach shows before it does harm.
@@ -74,7 +75,11 @@ struct BatchRecord {
     records: u32,
     /// On the client's clock; `None` for never.
     deadline_us: Option<u64>,
+    /// How long it waits for progress of the server, whatever its deadline.
+    progress_us: u64,
     request: Option<u64>,
+    /// When it was sent first, on the client's clock.
+    sent_us: u64,
     /// The connection that it was sent on last.
     sent_on: Option<usize>,
     receipt: Option<Receipt>,
@@ -99,6 +104,8 @@ struct ClientRecord {
     strict: bool,
     window: usize,
     lanes: Vec<Lane>,
+    /// When it received an answer to any send last, on its clock.
+    heard_us: u64,
     /// Deadlines of the open batches and calls, on the client's clock.
     deadlines: BTreeSet<(u64, u32)>,
     open: BTreeSet<u32>,
@@ -193,6 +200,7 @@ impl Oracle {
         lane: usize,
         records: u32,
         deadline_us: Option<u64>,
+        progress_us: u64,
         probe: bool,
     ) -> u32 {
         let batch = self.batches.len() as u32;
@@ -213,7 +221,9 @@ impl Oracle {
             resumptions,
             records,
             deadline_us,
+            progress_us,
             request: None,
+            sent_us: 0,
             sent_on: None,
             receipt: None,
             placements: Vec::new(),
@@ -322,9 +332,20 @@ impl Oracle {
         is_behind: bool,
     ) {
         let client = &self.clients[record.client];
+        // Progress since then keeps it from being given up.
+        let progress_at_us = match record.request {
+            Some(_) => record.sent_us,
+            None => client.lanes[record.lane].answered_us,
+        };
+        let waits_until_us = match record.progress_us {
+            0 => 0,
+            progress_us => {
+                (progress_at_us + progress_us).min(client.closes_at_us.unwrap_or(u64::MAX))
+            }
+        };
         let overdue = record
             .deadline_us
-            .is_some_and(|deadline_us| deadline_us <= now_us);
+            .is_some_and(|deadline_us| deadline_us.max(waits_until_us) <= now_us);
         let sound = match receipt {
             Receipt::Stored { .. } | Receipt::StoredOffsetUnknown => true,
             Receipt::Rejected { .. } => record.refused,
@@ -399,7 +420,8 @@ impl Oracle {
     /// A client is closing: whatever is open ends by `deadline_us` on its clock.
     pub(crate) fn closing(&mut self, client: usize, deadline_us: u64) {
         let record = &mut self.clients[client];
-        record.closes_at_us = Some(deadline_us);
+        let closes_at_us = record.closes_at_us.unwrap_or(u64::MAX).min(deadline_us);
+        record.closes_at_us = Some(closes_at_us);
         record.deadlines.clear();
         for &batch in &record.open {
             let own = &mut self.batches[batch as usize].deadline_us;
@@ -415,6 +437,15 @@ impl Oracle {
     /// A client was purged.
     pub(crate) fn purged(&mut self, client: usize) {
         self.clients[client].purged = true;
+    }
+
+    /// A client received an answer to a send; to this batch, if it says that it is stored.
+    pub(crate) fn heard(&mut self, client: usize, stored: Option<u32>, now_us: u64) {
+        self.clients[client].heard_us = now_us;
+        if let Some(batch) = stored {
+            let lane = self.batches[batch as usize].lane;
+            self.clients[client].lanes[lane].answered_us = now_us;
+        }
     }
 
     /// The application of a client accepts what its lane has lost so far.
@@ -547,11 +578,18 @@ impl Oracle {
         now_us: u64,
         writing: impl Fn(u32) -> bool,
     ) {
+        let closes_at_us = self.clients[client].closes_at_us.unwrap_or(u64::MAX);
         let late = self.clients[client]
             .deadlines
             .iter()
             .take_while(|(deadline_us, _)| *deadline_us <= now_us)
-            .find(|&&(_, batch)| !writing(batch))
+            .find(|&&(_, batch)| {
+                let record = &self.batches[batch as usize];
+                let moved_us = self.clients[client].heard_us.max(record.sent_us);
+                let until_us = (moved_us + record.progress_us).min(closes_at_us);
+                let is_waiting = record.progress_us > 0 && now_us < until_us;
+                !is_waiting && !writing(batch)
+            })
             .copied();
         if let Some((deadline_us, batch)) = late {
             self.blame(Kind::Late, || {

@@ -4,7 +4,7 @@ use super::{Event, World};
 use crate::codec::{self, SendView};
 use crate::driver::CallOut;
 use crate::oracle::Kind;
-use ringmain_proto::{LaneKey, Micros};
+use ringmain_proto::{Deadline, LaneKey, Micros};
 use ringmain_wire::{CommandCode, Operation};
 
 /// Records of a batch at most.
@@ -135,9 +135,19 @@ impl World {
             records,
         };
         let body_bytes = codec::write_send(driver.slots.memory(key), send);
+        let progress_us = match deadline {
+            at if driver.draws.delivery_waits && at != Micros::MAX => {
+                at.since(driver.clock(now_us))
+            }
+            _ => 0,
+        };
+        let until = Deadline {
+            at: deadline,
+            progress_us,
+        };
         match driver
             .client
-            .submit(LaneKey(lane as u32), key, records, deadline)
+            .submit(LaneKey(lane as u32), key, records, until)
         {
             Ok(()) => {}
             Err(_) if driver.has_ended() => return false,
@@ -154,7 +164,7 @@ impl World {
         });
         let deadline_us = (deadline != Micros::MAX).then_some(deadline.0);
         self.oracle
-            .submitted(client, lane, records, deadline_us, probe);
+            .submitted(client, lane, records, deadline_us, progress_us, probe);
         true
     }
 

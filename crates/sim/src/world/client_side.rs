@@ -14,8 +14,8 @@ use ringmain_proto::{
     BatchKey, ConnectionAction, DriverError, Frame, Outcome, Receipt, Reply, ReplyMatch, Transmit,
     Verdict,
 };
-use ringmain_wire::EvictionReason;
 use ringmain_wire::frame::{FrameDecoder, Inbound};
+use ringmain_wire::{EvictionReason, Operation};
 
 /// Inputs that one drain may need before it counts as going in circles.
 const TURNS_MAX: usize = 10_000;
@@ -201,6 +201,15 @@ impl World {
             .note(now_us, || format!("client {client} <- {reply:?}"));
         let driver = &mut self.drivers[client];
         let matched = driver.client.handle_reply(driver.clock(now_us), reply);
+        if reply.operation == Operation::SendMessages {
+            let clock_us = driver.clock(now_us).0;
+            let is_stored = matches!(reply.verdict, Verdict::Confirmed { .. } | Verdict::Success);
+            let batch = match matched {
+                ReplyMatch::Batch(key) if is_stored => driver.slots.batch(key),
+                _ => None,
+            };
+            self.oracle.heard(client, batch, clock_us);
+        }
         if let (ReplyMatch::Login, Verdict::LoggedIn { session }) = (matched, reply.verdict) {
             self.oracle.logged_in(client, session);
         }
@@ -377,7 +386,10 @@ impl World {
                     format!("client {client} -> batch {batch:?} {transmit:?}")
                 });
                 match batch {
-                    Some(batch) => self.oracle.sent(conn, batch, request),
+                    Some(batch) => {
+                        let clock_us = driver.clock(self.queue.now_us()).0;
+                        self.oracle.sent(conn, batch, request, clock_us);
+                    }
                     None => self.oracle.blame(Kind::FreedWhileWriting, || {
                         format!("{key:?} is sent after its answer")
                     }),
