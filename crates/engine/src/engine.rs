@@ -22,16 +22,17 @@ use crate::error::SendError;
 use crate::gate::{Gate, Units};
 use crate::lane::Lane;
 use crate::outcome::Account;
+use crate::process;
 use crate::producer::ProducerBuilder;
 use crate::receipt::Callbacks;
 use crate::shard::{Command, ShardShared};
 use crate::stats::Stats;
 use crate::topic::{Topic, TopicNews};
-use ringmain_io::memory::Arena;
+use ringmain_io::memory::{Arena, Process};
 
 /// How long `close` waits past its deadline for shards to put their connections down. Nothing but the kernel's answer
-/// to a cancelled operation is waited for by then.
-const CLOSE_GRACE: Duration = Duration::from_secs(2);
+/// to a cancelled operation is waited for by then, and a ring that refuses everything is given up in two seconds.
+const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
 /// How long opening a lane waits for a shard to look at lanes of which everything is answered. Takes a turn of the
 /// shard, unless the machine is busy.
@@ -51,6 +52,10 @@ pub struct CloseReport {
 ///
 /// When the last handle and the last producer go, the shards stop: what was not answered by then resolves as `NotSent`
 /// or `Unknown`. Call [`Engine::close`] to drain first.
+///
+/// An engine belongs to the process that built it. After `fork` the parent goes on as before; a child that sends or
+/// calls gets an error (`Forked`), and one that closes, flushes, or waits for a receipt panics. It may build an engine
+/// of its own.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<EngineInner>,
@@ -68,6 +73,8 @@ pub(crate) struct EngineInner {
     pub(crate) credit: Arc<Gate<Units>>,
     pub(crate) callbacks: Arc<Callbacks>,
     pub(crate) clock: Clock,
+    /// Where the threads are.
+    pub(crate) process: Process,
     pub(crate) slot_bytes: u32,
     pub(crate) partitions_max: u32,
     /// What each shard is told about topics, by shard.
@@ -93,6 +100,7 @@ impl Engine {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let inner = &self.inner;
+        process::assert_here(inner.process);
         let mut stats = Stats::new();
         for shard in &inner.shards {
             shard.shared.stats.add_to(&mut stats);
@@ -110,6 +118,7 @@ impl Engine {
     /// answered by then resolves as `NotSent` or `Unknown`. Never takes noticeably longer than `within`; with
     /// [`Duration::MAX`] the delivery timeouts of the records end the wait. A second close returns the same report.
     pub fn close(&self, within: Duration) -> CloseReport {
+        process::assert_here(self.inner.process);
         self.inner.close(within)
     }
 
@@ -122,12 +131,15 @@ impl EngineInner {
     /// The lane of a partition, opened by the first that asks.
     ///
     /// # Errors
-    /// [`SendError::PartitionsMax`], or that the engine is closed.
+    /// [`SendError::PartitionsMax`], [`SendError::Forked`], or that the engine is closed.
     pub(crate) fn lane<'t>(
         &self,
         topic: &'t Topic,
         partition: u32,
     ) -> Result<&'t Arc<Lane>, SendError> {
+        if !self.process.is_this() {
+            return Err(SendError::Forked);
+        }
         match topic.lane(partition) {
             Some(lane) => Ok(lane),
             None => self.open_lane(topic, partition),
@@ -274,7 +286,10 @@ impl EngineInner {
 
 impl Drop for EngineInner {
     fn drop(&mut self) {
-        self.close(Duration::ZERO);
+        // A forked child has no shards to stop.
+        if self.process.is_this() {
+            self.close(Duration::ZERO);
+        }
     }
 }
 

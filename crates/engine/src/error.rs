@@ -4,6 +4,7 @@
 
 use ringmain_wire::ErrorCode;
 
+use crate::process::FORKED;
 use crate::record::Record;
 use crate::server_url::ServerUrlError;
 
@@ -125,6 +126,9 @@ pub enum SendError {
     /// The caller's fault: the producer or its engine is closed.
     #[error("the producer is closed: build a new one")]
     Closed,
+    /// The caller's fault: the engine was built by the process that this one was forked from.
+    #[error("{FORKED}")]
+    Forked,
     /// The engine's thread ended; nothing can be sent any more.
     #[error("the engine's thread has ended, its last words are in the log: build a new engine")]
     EngineFailed,
@@ -251,6 +255,9 @@ pub enum CallError {
     /// The caller's fault: the engine is closed.
     #[error("the engine is closed: build a new one")]
     Closed,
+    /// The caller's fault: the engine was built by the process that this one was forked from.
+    #[error("{FORKED}")]
+    Forked,
     /// The engine's thread ended; no call can be made any more.
     #[error("the engine's thread has ended ({cause}): build a new engine")]
     EngineFailed {

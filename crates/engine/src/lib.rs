@@ -31,6 +31,7 @@ mod ledger;
 pub mod limits;
 mod outcome;
 mod partitioner;
+mod process;
 mod producer;
 mod receipt;
 mod record;

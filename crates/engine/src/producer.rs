@@ -20,6 +20,7 @@ use crate::engine::{CloseReport, EngineInner};
 use crate::error::{Refused, RefusedBatch, SendError};
 use crate::ledger::Ledger;
 use crate::outcome::Account;
+use crate::process;
 use crate::receipt::{Receipt, Receipts};
 use crate::record::Record;
 use crate::shard::{Command, PurgeRequest};
@@ -27,7 +28,7 @@ use crate::topic::HeldTopic;
 
 /// How long a close or a purge waits for shards past its time: for the kernel to answer cancelled operations, nothing
 /// else.
-const GIVE_UP_GRACE: Duration = Duration::from_secs(2);
+const GIVE_UP_GRACE: Duration = Duration::from_secs(3);
 
 /// Whether requests of one partition may overtake each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -181,6 +182,7 @@ impl Producer {
     /// answer, at most `within`. Returns whether all have. Records of other producers of the same topic count too.
     #[must_use]
     pub fn flush(&self, within: Duration) -> bool {
+        process::assert_here(self.inner.engine.process);
         self.flush_until(Deadline::within(within))
     }
 
@@ -201,6 +203,7 @@ impl Producer {
     /// Connections that are in the middle of writing a record given up are closed and made again: that is the only way
     /// to get its memory back.
     pub fn close(&self, within: Duration) -> CloseReport {
+        process::assert_here(self.inner.engine.process);
         let deadline = Deadline::within(within);
         self.inner.ledger.close();
         self.inner.engine.hurry();
@@ -274,6 +277,7 @@ impl Producer {
     /// How many records got which answer.
     #[must_use]
     pub fn account(&self) -> Account {
+        process::assert_here(self.inner.engine.process);
         self.inner.topic.count_open();
         self.inner.ledger.account()
     }

@@ -32,6 +32,10 @@ pub(crate) const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
         "counts allocations with an allocator of its own",
     ),
     (
+        "crates/engine/tests/fork.rs",
+        "forks children that use the engine of their parent",
+    ),
+    (
         "crates/engine/tests/paths.rs",
         "lowers the limit of locked memory of a child process",
     ),

@@ -27,6 +27,7 @@ use crate::resolver::{Resolver, Targets};
 use crate::server_url::{Credentials, ReconnectionRetries, ServerUrl, ServerUrlError};
 use crate::shard::{self, ShardConfig, ShardStart, ShardThread};
 use ringmain_io::driver::SocketOptions;
+use ringmain_io::memory::Process;
 use ringmain_io::transport::{Features, TransportConfig, WritePath};
 
 #[cfg(feature = "simulation")]
@@ -230,6 +231,7 @@ impl EngineBuilder {
     pub fn build(mut self) -> Result<Engine, BuildError> {
         let server = self.server.take().ok_or(BuildError::ServerMissing)??;
         let plan = self.plan()?;
+        let process = this_process()?;
         let targets = self.targets(&server)?;
         let login_body = login_body(&server).map_err(|error| {
             BuildError::Call(CallError::Encode {
@@ -251,7 +253,7 @@ impl EngineBuilder {
             let config = self.shard_config(index, &plan, clients, login);
             started.push(shard::start(config, &start));
         }
-        self.assemble(&server, registry, start, started)
+        self.assemble(&server, registry, (process, start), started)
     }
 
     fn targets(&self, server: &ServerUrl) -> Result<Arc<Targets>, BuildError> {
@@ -300,7 +302,7 @@ impl EngineBuilder {
         &self,
         server: &ServerUrl,
         registry: Registry,
-        start: ShardStart,
+        (process, start): (Process, ShardStart),
         started: Vec<Result<ShardThread, BuildError>>,
     ) -> Result<Engine, BuildError> {
         let (mut shards, mut threads, mut failed) = (Vec::new(), Vec::new(), None);
@@ -323,6 +325,7 @@ impl EngineBuilder {
             shards,
             credit: start.credit,
             callbacks: Arc::new(Callbacks::new()),
+            process,
             clock: start.clock,
             slot_bytes: self.slot_bytes,
             partitions_max: self.partitions_max,
@@ -534,6 +537,11 @@ fn login_body(server: &ServerUrl) -> Result<Bytes, WireError> {
         .to_vec(),
     };
     Ok(body.into())
+}
+
+fn this_process() -> Result<Process, BuildError> {
+    Process::this()
+        .map_err(|error| BuildError::Setup(format!("forks cannot be watched for: {error}")))
 }
 
 /// A seed from the system, never all zero: that would stop the generator.

@@ -217,6 +217,9 @@ impl Engine {
                 max: BODY_BYTES_MAX,
             });
         }
+        if !self.inner.process.is_this() {
+            return Err(CallError::Forked);
+        }
         let shard = &self.inner.shards[0].shared;
         if let Some(cause) = shard.sessions.failure() {
             return Err(CallError::EngineFailed { cause });

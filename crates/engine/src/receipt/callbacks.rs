@@ -8,6 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::outcome::Outcome;
+use crate::process;
+use ringmain_io::memory::Process;
 
 /// What runs when a record resolves.
 pub(crate) type Callback = Box<dyn FnOnce(Outcome) + Send>;
@@ -15,6 +17,8 @@ pub(crate) type Callback = Box<dyn FnOnce(Outcome) + Send>;
 /// Queue of callbacks that are due, and the thread that runs them.
 pub(crate) struct Callbacks {
     shared: Arc<Shared>,
+    /// Where the threads are; unknown when forks cannot be watched for.
+    process: Option<Process>,
 }
 
 struct Shared {
@@ -31,6 +35,7 @@ struct State {
 impl Callbacks {
     pub(crate) fn new() -> Self {
         Self {
+            process: Process::this().ok(),
             shared: Arc::new(Shared {
                 state: Mutex::new(State {
                     queue: VecDeque::new(),
@@ -59,6 +64,14 @@ impl Callbacks {
             Err(error) => {
                 tracing::warn!(%error, "no thread for receipt callbacks, they run on the shard thread");
             }
+        }
+    }
+
+    /// Stops a child that waits for what only its parent's threads can give.
+    #[track_caller]
+    pub(crate) fn assert_here(&self) {
+        if let Some(process) = self.process {
+            process::assert_here(process);
         }
     }
 

@@ -105,6 +105,7 @@ impl BatchCell {
 
     /// Parks the thread until the cell resolves or `deadline` passes.
     pub(crate) fn wait(&self, deadline: Option<Instant>) {
+        self.callbacks.assert_here();
         {
             let mut waiters = self.waiters();
             if self.outcome.get().is_some() {
@@ -128,6 +129,7 @@ impl BatchCell {
 
     /// Registers a waker, or replaces the one at `place`. Returns its place, or `None` when the cell has resolved.
     pub(crate) fn register_waker(&self, place: Option<u32>, waker: &Waker) -> Option<u32> {
+        self.callbacks.assert_here();
         let mut waiters = self.waiters();
         if self.outcome.get().is_some() {
             return None;
@@ -148,6 +150,7 @@ impl BatchCell {
 
     /// Registers a callback; runs it at once when the cell has resolved meanwhile.
     pub(crate) fn register_callback(&self, index: u32, callback: Callback) {
+        self.callbacks.assert_here();
         let mut waiters = self.waiters();
         let Some(outcome) = self.outcome(index) else {
             self.callbacks.start();

@@ -14,6 +14,7 @@
 
 mod arena;
 mod error;
+mod fork;
 mod layout;
 #[cfg(feature = "simulation")]
 mod lent;
@@ -22,6 +23,7 @@ mod slot;
 
 pub use arena::{Arena, DriverMemory};
 pub use error::ArenaError;
+pub use fork::Process;
 pub use layout::{
     ArenaConfig, ArenaLayout, BASE_PAGE_BYTES, HEADER_BYTES, HEADERS_MAX, HUGE_PAGE_BYTES,
     RECV_BUFFERS_MAX, Region, SLOT_BYTES_MAX, SLOT_BYTES_MIN, SLOTS_MAX,

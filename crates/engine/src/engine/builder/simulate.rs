@@ -7,7 +7,7 @@ use ringmain_io::driver::Driver;
 use ringmain_io::memory::DriverMemory;
 use ringmain_proto::Config;
 
-use super::{EngineBuilder, login_body};
+use super::{EngineBuilder, login_body, this_process};
 use crate::clock::Clock;
 use crate::engine::registry::Registry;
 use crate::engine::{Engine, EngineInner, ShardHandle};
@@ -76,6 +76,7 @@ impl EngineBuilder {
             credit: start.credit,
             callbacks: Arc::new(Callbacks::new()),
             clock: start.clock,
+            process: this_process()?,
             slot_bytes: self.slot_bytes,
             partitions_max: self.partitions_max,
             registry: Mutex::new(registry),
