@@ -3,10 +3,14 @@
 //! Describes calls; sending them is the shard's job. A call's body and reply are owned bytes, outside the registered
 //! memory and the memory cap: calls are rare.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 /// One call to the server. The typed calls of [`Engine`](crate::Engine) build these.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// `Debug` shows how long the body is and not what is in it: it may hold a password.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Call {
     /// The operation byte of the header, 1..=162 as the protocol lists them.
     pub operation: u8,
@@ -38,11 +42,31 @@ impl Call {
     }
 }
 
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("operation", &self.operation)
+            .field("code", &self.code)
+            .field("body_bytes", &self.body.len())
+            .finish()
+    }
+}
+
 /// The reply to a [`Call`] that the server did not refuse.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// `Debug` shows how long the body is and not what is in it: it may hold a new token.
+#[derive(Clone, PartialEq, Eq)]
 pub struct CallReply {
     /// The body after the result section, where the operation has one.
     pub body: Bytes,
+}
+
+impl fmt::Debug for CallReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallReply")
+            .field("body_bytes", &self.body.len())
+            .finish()
+    }
 }
 
 /// What the server knows of a topic.

@@ -65,6 +65,8 @@ pub struct Engine {
 pub(crate) struct ShardHandle {
     pub(crate) shared: Arc<ShardShared>,
     arena: Arc<Arena>,
+    /// The core that its thread is pinned to.
+    core: Option<usize>,
 }
 
 /// What the handles and the producers share. Shards do not hold it: it ends them.
@@ -104,6 +106,7 @@ impl Engine {
         let mut stats = Stats::new();
         for shard in &inner.shards {
             shard.shared.stats.add_to(&mut stats);
+            stats.cores.push(shard.core);
             stats.sessions_active += shard.shared.sessions.active_count() as u64;
             stats.slots_free += u64::from(shard.shared.slots().stock().free());
             stats.slots += u64::from(shard.arena.slots().blocks());

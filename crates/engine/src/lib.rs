@@ -20,6 +20,7 @@
 mod batch;
 mod call;
 mod clock;
+mod cores;
 mod deadline;
 mod engine;
 mod error;

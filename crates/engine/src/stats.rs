@@ -98,6 +98,8 @@ pub struct Stats {
     pub transport: TransportStats,
     /// What each shard's kernel side uses.
     pub shards: Vec<TransportInfo>,
+    /// The core that each shard's thread is pinned to, `None` for one that is not.
+    pub cores: Vec<Option<usize>>,
     /// Where the time of a batch went. Every batch that was written and answered is in it.
     pub latencies: Latencies,
 }
@@ -141,6 +143,7 @@ impl Stats {
             turns: 0,
             transport: TransportStats::default(),
             shards: Vec::new(),
+            cores: Vec::new(),
             latencies: Latencies::new(),
         }
     }

@@ -17,6 +17,7 @@ use ringmain_wire::{Name, ProtocolVersion, Secret, Text, WireError};
 
 use super::registry::Registry;
 use crate::clock::Clock;
+use crate::cores;
 use crate::deadline::Deadline;
 use crate::engine::{Engine, EngineInner, ShardHandle};
 use crate::error::{BuildError, CallError, in_range};
@@ -119,7 +120,10 @@ impl EngineBuilder {
     }
 
     /// The cores to pin shard threads to, one a shard, by the numbers of `core_affinity`; an empty list pins nothing.
-    /// Default: the last cores of the process's affinity mask when it has more cores than shards, otherwise none.
+    ///
+    /// Default: cores of the process's affinity mask that no other engine of this host has, the last ones first and
+    /// never the first one; nothing when the mask has no more cores than shards. A shard that gets none runs unpinned.
+    /// What was chosen is logged, and in [`Stats::cores`](crate::Stats::cores).
     pub fn cores(mut self, cores: impl Into<Vec<usize>>) -> Self {
         self.cores = Some(cores.into());
         self
@@ -244,13 +248,15 @@ impl EngineBuilder {
             clock: Clock::system(),
             credit: Arc::new(Gate::new(Units::new(plan.by_reference_bytes))),
         };
+        let mut cores = self.choose_cores().into_iter();
         let mut started = Vec::new();
         for (index, conns) in plan.conns_of_shards.iter().enumerate() {
             let clients = (0..*conns)
                 .map(|conn| self.client(&server, &mut registry, index == 0 && conn == 0, &plan))
                 .collect();
             let login = (Arc::clone(&targets), login_body.clone());
-            let config = self.shard_config(index, &plan, clients, login);
+            let mut config = self.shard_config(index, &plan, clients, login);
+            config.core = cores.next().flatten();
             started.push(shard::start(config, &start));
         }
         self.assemble(&server, registry, (process, start), started)
@@ -265,6 +271,13 @@ impl EngineBuilder {
         }
     }
 
+    fn choose_cores(&self) -> Vec<cores::Choice> {
+        match &self.cores {
+            Some(named) => cores::named(named),
+            None => cores::free(usize::from(self.shards)),
+        }
+    }
+
     /// What shard `index` needs to know.
     fn shard_config(
         &self,
@@ -276,7 +289,7 @@ impl EngineBuilder {
         let conns = plan.conns_of_shards[index];
         ShardConfig {
             index: u16::try_from(index).expect("few shards"),
-            core: plan.cores.get(index).copied(),
+            core: None,
             slots: plan.slots,
             slot_bytes: self.slot_bytes,
             huge_pages: self.huge_pages,
@@ -311,9 +324,14 @@ impl EngineBuilder {
                 Ok(ShardThread {
                     shared,
                     arena,
+                    core,
                     thread,
                 }) => {
-                    shards.push(ShardHandle { shared, arena });
+                    shards.push(ShardHandle {
+                        shared,
+                        arena,
+                        core,
+                    });
                     threads.push(thread);
                 }
                 Err(error) => failed = failed.or(Some(error)),
@@ -383,10 +401,6 @@ impl EngineBuilder {
             .min(limits::SHARD_SLOTS_MAX);
         let slots_bytes = u64::from(slots) * u64::from(self.slot_bytes) * shards;
         Ok(Plan {
-            cores: self
-                .cores
-                .clone()
-                .unwrap_or_else(|| free_cores(usize::from(self.shards))),
             conns_of_shards: (0..self.shards)
                 .map(|shard| {
                     connections / self.shards + u16::from(shard < connections % self.shards)
@@ -492,25 +506,11 @@ impl EngineBuilder {
 
 /// How the configuration is carried out.
 struct Plan {
-    cores: Vec<usize>,
     conns_of_shards: Vec<u16>,
     lanes_per_conn: u32,
     /// Of each shard.
     slots: u32,
     by_reference_bytes: u64,
-}
-
-/// The last cores of the process's mask: the first ones carry most interrupts. None when the shards would take all of
-/// them and leave none to the application.
-fn free_cores(shards: usize) -> Vec<usize> {
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    if cores.len() <= shards {
-        return Vec::new();
-    }
-    cores[cores.len() - shards..]
-        .iter()
-        .map(|core| core.id)
-        .collect()
 }
 
 /// The body of every login.

@@ -16,6 +16,7 @@ use super::connection::{Connection, ConnectionHeaders};
 use super::core::Core;
 use super::run::run;
 use crate::clock::Clock;
+use crate::cores;
 use crate::error::BuildError;
 use crate::gate::{Gate, Units};
 use crate::limits;
@@ -28,7 +29,7 @@ use ringmain_io::transport::{Transport, TransportConfig};
 pub(crate) struct ShardConfig {
     pub(crate) index: u16,
     /// The core to pin to.
-    pub(crate) core: Option<usize>,
+    pub(crate) core: cores::Choice,
     pub(crate) slots: u32,
     pub(crate) slot_bytes: u32,
     pub(crate) huge_pages: bool,
@@ -51,6 +52,8 @@ pub(crate) struct ShardStart {
 pub(crate) struct ShardThread {
     pub(crate) shared: Arc<ShardShared>,
     pub(crate) arena: Arc<Arena>,
+    /// The core that the thread is pinned to.
+    pub(crate) core: Option<usize>,
     pub(crate) thread: JoinHandle<()>,
 }
 
@@ -83,7 +86,7 @@ impl ShardConfig {
 ///
 /// # Errors
 /// [`BuildError::Setup`]: the kernel refused the memory, the thread or the ring.
-pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThread, BuildError> {
+pub(crate) fn start(mut config: ShardConfig, with: &ShardStart) -> Result<ShardThread, BuildError> {
     let memory =
         DriverMemory::new(&config.arena()).map_err(|error| BuildError::Setup(error.to_string()))?;
     let arena = Arc::clone(memory.arena());
@@ -93,7 +96,9 @@ pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThrea
     let thread = std::thread::Builder::new()
         .name(format!("ringmain-shard-{}", config.index))
         .spawn(move || {
-            pin(&config);
+            // Kept for as long as the thread runs.
+            let choice = config.core.take();
+            let pinned = choice.as_ref().and_then(|core| pin(config.index, core.id));
             let transport = match Transport::new(&config.transport, memory) {
                 Ok(transport) => transport,
                 Err(error) => {
@@ -111,15 +116,16 @@ pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThrea
                 config.clients.len(),
             ));
             let core = make_core(config, Arc::clone(&shared), &thread_arena);
-            drop(sender.send(Ok(shared)));
+            drop(sender.send(Ok((shared, pinned))));
             run(core, transport);
+            drop(choice);
         })
         .map_err(|error| {
             BuildError::Setup(format!(
                 "no thread for a shard: {error}; raise the limit of processes (ulimit -u)"
             ))
         })?;
-    let shared = receiver.recv().unwrap_or_else(|_| {
+    let (shared, core) = receiver.recv().unwrap_or_else(|_| {
         Err(BuildError::Setup(
             "the shard's thread ended while starting".to_owned(),
         ))
@@ -127,6 +133,7 @@ pub(crate) fn start(config: ShardConfig, with: &ShardStart) -> Result<ShardThrea
     Ok(ShardThread {
         shared,
         arena,
+        core,
         thread,
     })
 }
@@ -158,16 +165,18 @@ pub(crate) fn start_turned<D: Driver>(
     Ok((crate::simulation::TurnedShard::new(shared, shard), arena))
 }
 
-fn pin(config: &ShardConfig) {
-    if let Some(core) = config.core
-        && !core_affinity::set_for_current(core_affinity::CoreId { id: core })
-    {
-        tracing::warn!(
-            shard = config.index,
-            core,
-            "cannot pin the shard's thread to this core; it runs unpinned"
-        );
+/// Pins the thread; the core, if the system did it.
+fn pin(shard: u16, core: usize) -> Option<usize> {
+    if core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
+        tracing::info!(shard, core, "the shard's thread is pinned");
+        return Some(core);
     }
+    tracing::warn!(
+        shard,
+        core,
+        "cannot pin the shard's thread to this core; it runs unpinned"
+    );
+    None
 }
 
 fn make_core(config: ShardConfig, shared: Arc<ShardShared>, arena: &Arena) -> Core {

@@ -104,6 +104,12 @@ impl Stats {
             write_json_shard(&mut text, shard);
         }
         end_list(&mut text, ']');
+        text.push_str(",\"cores\":[");
+        for core in &self.cores {
+            let core = core.map_or("null".to_owned(), |core| core.to_string());
+            let _ = write!(text, "{core},");
+        }
+        end_list(&mut text, ']');
         text.push('}');
         text
     }
@@ -145,6 +151,17 @@ impl Stats {
         }
         write_summaries(&mut text, &self.latencies);
         write_shards(&mut text, &self.shards);
+        write_head(
+            &mut text,
+            "shard_core",
+            "gauge",
+            "The core that a shard is pinned to.",
+        );
+        for (shard, core) in self.cores.iter().enumerate() {
+            if let Some(core) = core {
+                let _ = writeln!(text, "ringmain_shard_core{{shard=\"{shard}\"}} {core}");
+            }
+        }
         text
     }
 
@@ -212,7 +229,7 @@ fn engine_numbers(stats: &Stats) -> Vec<Number> {
         by_reference_bytes_free: Gauge "Bytes left for records by reference."
         arena_bytes: Gauge "Bytes of all arenas."
         turns "shard_turns": Counter "Turns of the loops of the shards.";
-        beside account transport shards latencies
+        beside account transport shards cores latencies
     }
 }
 

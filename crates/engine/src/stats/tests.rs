@@ -146,6 +146,7 @@ fn all_different() -> (Stats, u64) {
         turns: next(),
         transport,
         shards: vec![shard_info()],
+        cores: vec![Some(7), None],
         latencies: latencies(),
     };
     (stats, last.get())
@@ -272,6 +273,7 @@ fn json_has_every_number_under_its_name() {
         let us = server[name].as_u64().expect("a number");
         assert!(us.abs_diff(expected_us) <= 4, "{name}: {us}");
     }
+    assert_eq!(json["cores"], serde_json::json!([7, null]));
     let shard = &json["shards"][0];
     assert_eq!(shard["pages"], "base");
     assert_eq!(shard["completion_entries"], 1004);

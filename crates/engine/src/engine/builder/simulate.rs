@@ -66,7 +66,11 @@ impl EngineBuilder {
             let config = self.shard_config(index, &plan, clients, login);
             let (shard, arena) = start_turned(config, &start, with.driver)?;
             let shared = Arc::clone(shard.shared());
-            handles.push(ShardHandle { shared, arena });
+            handles.push(ShardHandle {
+                shared,
+                arena,
+                core: None,
+            });
             shards.push(shard);
         }
         let news = handles.iter().map(|shard| Arc::clone(&shard.shared.news));
