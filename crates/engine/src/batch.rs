@@ -11,8 +11,10 @@ use ringmain_wire::batch::SealedGather;
 
 use crate::lane::Lane;
 use crate::ledger::Ledger;
-use crate::receipt::BatchCell;
+use crate::outcome::NotSentReason;
+use crate::receipt::{BatchCell, BatchOutcome};
 use crate::topic::Life;
+use crate::user_code::Deferred;
 use ringmain_io::memory::SlotToken;
 
 /// A slot of which a batch may use only the first bytes: requests smaller than the slot.
@@ -74,11 +76,57 @@ impl Body {
     }
 }
 
+/// The answer that is owed for the records of a batch, from the first one accepted on.
+///
+/// Dropped without one, whatever went wrong, it gives the answer that is true for every batch that nobody looks after
+/// any more: `NotSent` when it never left, `Unknown` otherwise.
+pub(crate) struct Owed {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) cell: Arc<BatchCell>,
+    /// Records that the ledger counts as accepted.
+    pub(crate) records: u32,
+    /// The request number it was handed to the ring with; zero before.
+    pub(crate) request: u64,
+}
+
+impl Owed {
+    pub(crate) fn new(ledger: Arc<Ledger>, cell: Arc<BatchCell>) -> Self {
+        Self {
+            ledger,
+            cell,
+            records: 0,
+            request: 0,
+        }
+    }
+
+    /// The answer when nothing more is known than whether it left; `reason` is why it did not.
+    pub(crate) fn without(&self, reason: NotSentReason) -> BatchOutcome {
+        match self.request {
+            0 => BatchOutcome::NotSent { reason },
+            request => BatchOutcome::Unknown { request },
+        }
+    }
+
+    /// Settles the account and tells the receipts. The only way to an answer.
+    pub(crate) fn settle(&self, outcome: BatchOutcome, deferred: &mut Deferred) {
+        self.ledger.resolve(&outcome, self.records);
+        self.cell.resolve(outcome, deferred);
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        if !self.cell.is_resolved() {
+            let outcome = self.without(NotSentReason::EngineFailed);
+            self.settle(outcome, &mut Deferred::default());
+        }
+    }
+}
+
 /// A sealed batch.
 pub(crate) struct SealedBatch {
     pub(crate) lane: Arc<Lane>,
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) cell: Arc<BatchCell>,
+    pub(crate) owed: Owed,
     pub(crate) body: Body,
     /// How often its lane was resumed before it was sealed.
     pub(crate) resumptions: u32,

@@ -54,7 +54,8 @@ pub(crate) fn named(ids: &[usize]) -> Vec<Choice> {
 
 fn named_core(prefix: &str, id: usize) -> Core {
     Core::claim(prefix, id).unwrap_or_else(|_| {
-        tracing::warn!(
+        ringmain_io::log!(
+            warn,
             core = id,
             "another engine of this host is pinned to this core, too; name another one, or none"
         );
@@ -70,7 +71,8 @@ pub(crate) fn free(shards: usize) -> Vec<Choice> {
     let choices = free_of(PREFIX, &ids, shards);
     let pinned = choices.iter().flatten().count();
     if pinned < shards {
-        tracing::warn!(
+        ringmain_io::log!(
+            warn,
             shards,
             pinned,
             cores = ids.len(),

@@ -28,6 +28,7 @@ use crate::receipt::Callbacks;
 use crate::shard::{Command, ShardShared};
 use crate::stats::Stats;
 use crate::topic::{Topic, TopicNews};
+use crate::user_code::{Role, assert_may_wait, role};
 use ringmain_io::memory::{Arena, Process};
 
 /// How long `close` waits past its deadline for shards to put their connections down. Nothing but the kernel's answer
@@ -44,14 +45,24 @@ const PLACE_WAIT: Duration = Duration::from_secs(1);
 pub struct CloseReport {
     /// The final account. It balances, and `in_flight` is 0.
     pub account: Account,
-    /// True when every record had its answer before the time was over.
+    /// True when every record had its answer before the time was over. Of an engine also: none is not sent or unknown, and
+    /// every receipt callback has run.
     pub drained: bool,
+    /// Receipt callbacks of the whole engine, not of one producer, that have not run. They still do, one after the other,
+    /// unless the process ends.
+    pub callbacks_waiting: u64,
 }
 
 /// A running engine. Cloning gives another handle to the same one.
 ///
-/// When the last handle and the last producer go, the shards stop: what was not answered by then resolves as `NotSent`
-/// or `Unknown`. Call [`Engine::close`] to drain first.
+/// Producers are handles, too. When the last handle of either kind is dropped the shards stop at once: records without an
+/// answer resolve as `NotSent` or `Unknown`, and a warning in the log says how many. [`Engine::close`] drains first.
+/// Nothing is dropped, stopped or said when the process exits (`std::process::exit`, a handle in a `static`).
+///
+/// Where the application's code runs: wakers of its tasks, and the drop of payloads by reference, on the threads of the
+/// shards, after every answer of that turn; receipt callbacks on a thread of their own. Panics in them are caught and logged.
+/// On a shard's thread it must not block, which holds every record of the shard up, and a call that would wait for the
+/// shard is refused.
 ///
 /// An engine belongs to the process that built it. After `fork` the parent goes on as before; a child that sends or
 /// calls gets an error (`Forked`), and one that closes, flushes, or waits for a receipt panics. It may build an engine
@@ -67,6 +78,7 @@ pub(crate) struct ShardHandle {
     arena: Arc<Arena>,
     /// The core that its thread is pinned to.
     core: Option<usize>,
+    tables_bytes: usize,
 }
 
 /// What the handles and the producers share. Shards do not hold it: it ends them.
@@ -111,17 +123,23 @@ impl Engine {
             stats.slots_free += u64::from(shard.shared.slots().stock().free());
             stats.slots += u64::from(shard.arena.slots().blocks());
             stats.arena_bytes += shard.arena.mapping_bytes() as u64;
+            stats.tables_bytes += shard.tables_bytes as u64;
         }
         stats.by_reference_bytes_free = inner.credit.stock().available();
+        stats.callbacks_waiting = inner.callbacks.waiting();
         stats.account = inner.account();
         stats
     }
 
-    /// Closes every producer, waits at most `within` for what is out, logs out and stops the shards. What is not
-    /// answered by then resolves as `NotSent` or `Unknown`. Never takes noticeably longer than `within`; with
-    /// [`Duration::MAX`] the delivery timeouts of the records end the wait. A second close returns the same report.
+    /// Closes every producer, waits at most `within` for what is out and for receipt callbacks, logs out and stops the
+    /// shards. What is not answered by then resolves as `NotSent` or `Unknown`. Never takes noticeably longer than
+    /// `within`. A second close returns the same report.
+    ///
+    /// # Panics
+    /// On a shard's own thread (in a waker, or when the owner of a payload is dropped): it would wait for itself.
     pub fn close(&self, within: Duration) -> CloseReport {
         process::assert_here(self.inner.process);
+        assert_may_wait("Engine::close");
         self.inner.close(within)
     }
 
@@ -227,14 +245,32 @@ impl EngineInner {
 
     fn close(&self, within: Duration) -> CloseReport {
         let deadline = Deadline::within(within);
-        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(report) = *report {
-            return report;
+        let stopped = match self.stop(within, deadline) {
+            Ok(stopped) => stopped,
+            Err(known) => return known,
+        };
+        // Without the lock: one of them may close the engine, too.
+        let report = stopped.with_callbacks(self.callbacks.wait_all_run(deadline));
+        *self.report() = Some(report);
+        report
+    }
+
+    fn report(&self) -> MutexGuard<'_, Option<CloseReport>> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops the shards. `Err` with the report of the first time when that was done before.
+    fn stop(&self, within: Duration, deadline: Deadline) -> Result<CloseReport, CloseReport> {
+        let mut report = self.report();
+        if let Some(known) = *report {
+            return Err(known);
         }
         self.begin_close(within);
-        let mut ended = true;
+        // A shard may drop the last handle (in a waker); it goes on when this returns, and ends.
+        let may_wait = role() != Role::Shard;
+        let mut ended = may_wait;
         for ShardHandle { shared, .. } in &self.shards {
-            ended &= shared.end.wait(deadline.left().saturating_add(CLOSE_GRACE));
+            ended = ended && shared.end.wait(deadline.left().saturating_add(CLOSE_GRACE));
         }
         let in_time = !deadline.is_over() || within.is_zero();
         if ended {
@@ -247,8 +283,11 @@ impl EngineInner {
                 // A panic of the shard was caught and logged there.
                 drop(thread.join());
             }
-        } else {
-            tracing::error!("a shard did not end in time; its thread is left behind");
+        } else if may_wait {
+            ringmain_io::log!(
+                error,
+                "a shard did not end in time; its thread is left behind"
+            );
         }
         let account = self.account();
         assert!(
@@ -262,9 +301,10 @@ impl EngineInner {
         let made = CloseReport {
             account,
             drained: ended && in_time && account.not_sent == 0 && account.unknown == 0,
+            callbacks_waiting: 0,
         };
-        *report = Some(made);
-        made
+        *report = Some(made.with_callbacks(self.callbacks.waiting()));
+        Ok(made)
     }
 
     /// Refuses every later record and call, and tells the shards to end.
@@ -273,6 +313,7 @@ impl EngineInner {
         self.registry().close_all();
         // Whoever waits for memory is told; whoever appends just now is waited for by taking each lane's lock.
         self.credit.close();
+        self.callbacks.room().close();
         for shard in &self.shards {
             shard.shared.slots().close();
         }
@@ -287,11 +328,41 @@ impl EngineInner {
     }
 }
 
+impl CloseReport {
+    fn with_callbacks(self, callbacks_waiting: u64) -> Self {
+        Self {
+            drained: self.drained && callbacks_waiting == 0,
+            callbacks_waiting,
+            ..self
+        }
+    }
+}
+
 impl Drop for EngineInner {
     fn drop(&mut self) {
         // A forked child has no shards to stop.
-        if self.process.is_this() {
-            self.close(Duration::ZERO);
+        if !self.process.is_this() || self.report().is_some() {
+            return;
+        }
+        let before = self.account();
+        let CloseReport {
+            account,
+            callbacks_waiting,
+            ..
+        } = self.close(Duration::ZERO);
+        let not_sent = account.not_sent - before.not_sent;
+        let unknown = account.unknown - before.unknown;
+        let unanswered = account.in_flight;
+        if not_sent + unknown + unanswered + callbacks_waiting > 0 {
+            ringmain_io::log!(
+                warn,
+                not_sent,
+                unknown,
+                unanswered,
+                callbacks_waiting,
+                "the last handle of an engine was dropped before its records were answered: those not \
+                 sent are not stored, the others may be; call Engine::close first"
+            );
         }
     }
 }

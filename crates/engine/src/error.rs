@@ -117,11 +117,14 @@ pub enum BuildError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// `try_send` found no memory free. Try again, or use `send`.
+    /// `try_send` found no memory free, or receipt callbacks that wait to run hold too much of it. Try again, or use
+    /// `send`.
     #[error("the engine's memory is full: wait with send, or raise memory_bytes_max")]
     Full,
     /// The deadline given to `send_deadline` passed while waiting for memory.
-    #[error("no memory became free by the deadline: the server is slower than the application")]
+    #[error(
+        "no memory became free by the deadline: the server, or a receipt callback, is slower than the application"
+    )]
     DeadlineOver,
     /// The caller's fault: the producer or its engine is closed.
     #[error("the producer is closed: build a new one")]
@@ -132,6 +135,12 @@ pub enum SendError {
     /// The engine's thread ended; nothing can be sent any more.
     #[error("the engine's thread has ended, its last words are in the log: build a new engine")]
     EngineFailed,
+    /// The caller's fault: there is no memory free, and this is a shard's own thread, which would wait for itself.
+    #[error(
+        "no memory is free and this is a shard's own thread, where wakers and the owners of payloads run: \
+         send from a thread or task of the application, or use try_send"
+    )]
+    OnShardThread,
     /// The caller's fault: the payload is larger than the protocol or the memory cap allows.
     #[error(
         "the payload has {bytes} bytes, the largest possible is {max}: split it, or raise memory_bytes_max"
@@ -264,6 +273,12 @@ pub enum CallError {
         /// Its last words.
         cause: String,
     },
+    /// The caller's fault: this is a shard's own thread, which would wait for itself.
+    #[error(
+        "a call cannot be waited for on a shard's own thread, where wakers and the owners of payloads run: \
+         make it on a thread of the application"
+    )]
+    OnShardThread,
     /// The caller's fault: the body is larger than a frame may be.
     #[error("the body has {bytes} bytes, the largest possible is {max}")]
     BodyTooLarge {

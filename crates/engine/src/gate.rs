@@ -6,12 +6,14 @@
 //!                              '--------------- grant ----------------'
 //! ```
 //!
-//! Used twice: for the slots of a shard (each grant is one slot) and for the bytes that records by reference may
-//! hold. A waiter for much is not overtaken by waiters for little that came later: nobody takes from the stock while
+//! Used for the slots of a shard (each grant is one slot), for the bytes that records by reference may hold, and for
+//! those of callbacks that have not run. A waiter for much is not overtaken by waiters for little that came later: nobody takes from the stock while
 //! somebody waits. Blocking, deadline and async waiters share the one queue.
 //!
-//! Invariants: `waiting` is the queue's length; a waiter is in the queue exactly while its state is not `Granted`;
-//! whoever puts something back or queues up serves the queue afterwards, so no grant is left lying.
+//! Invariants: `waiting` is the queue's length; a waiter in the queue is `Waiting` or `Gone`, and fewer than half of
+//! them, or a handful, are `Gone`; whoever puts something back or queues up serves the queue afterwards, so no grant is
+//! left lying. The queue's lock is taken before a waiter's. Nobody runs code of the application (a waker's, its clone, its
+//! drop) while either is held.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -19,6 +21,8 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
+
+use ringmain_io::foreign::contained;
 
 use crate::sync::{
     self, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Thread, fence, park, park_timeout,
@@ -45,8 +49,13 @@ pub(crate) struct Gate<S: Stock> {
 
 struct Queue<S: Stock> {
     waiters: VecDeque<Arc<Waiter<S>>>,
+    /// Those in it that are `Gone`.
+    gone: usize,
     closed: bool,
 }
+
+/// So many waiters that have gone stay in the queue, however few others there are.
+const GONE_KEPT: usize = 16;
 
 struct Waiter<S: Stock> {
     want: S::Want,
@@ -73,12 +82,18 @@ enum Wake {
 }
 
 impl Wake {
-    fn wake(self) {
+    /// Releases a thread; hands the waker of a task on.
+    fn wake(self, on_task: impl FnOnce(Waker)) {
         match self {
             Self::Thread(thread) => thread.unpark(),
-            Self::Task(waker) => waker.wake(),
+            Self::Task(waker) => on_task(waker),
         }
     }
+}
+
+/// Wakes a task here and now.
+fn wake_task(waker: Waker) {
+    contained("a waker", || waker.wake());
 }
 
 impl<S: Stock> Gate<S> {
@@ -88,6 +103,7 @@ impl<S: Stock> Gate<S> {
             waiting: AtomicUsize::new(0),
             queue: Mutex::new(Queue {
                 waiters: VecDeque::new(),
+                gone: 0,
                 closed: false,
             }),
         }
@@ -111,19 +127,24 @@ impl<S: Stock> Gate<S> {
         self.serve_waiting();
     }
 
+    /// Serves who waits, after [`Gate::put_quietly`].
+    pub(crate) fn serve_waiting(&self) {
+        self.serve_waiting_with(wake_task);
+    }
+
     /// Puts something back and leaves who waits for it to a later [`Gate::serve_waiting`], which must follow: for
     /// several grants in a row, of which the first would otherwise switch to a thread that soon waits again.
     pub(crate) fn put_quietly(&self, grant: S::Grant) {
         self.stock.put(grant);
     }
 
-    /// Serves who waits, after [`Gate::put_quietly`].
-    pub(crate) fn serve_waiting(&self) {
+    /// The same, for a thread that does not run the wakers of tasks itself.
+    pub(crate) fn serve_waiting_with(&self, on_task: impl FnMut(Waker)) {
         // Pairs with the fence in `enqueue`: either the waiter's look at the stock sees what was just put, or this
         // load sees the waiter.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) > 0 {
-            self.serve();
+            self.serve_with(on_task);
         }
     }
 
@@ -137,15 +158,23 @@ impl<S: Stock> Gate<S> {
     }
 
     #[cfg(all(test, not(ringmain_loom)))]
-    fn has_waiters(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Waits for a grant, until `deadline` if there is one. `None` after the deadline, and when the gate is closed.
+    /// Places in the queue, those of waiters that have gone included.
+    #[cfg(all(test, not(ringmain_loom)))]
+    pub(crate) fn places(&self) -> usize {
+        self.queue().waiters.len()
+    }
+
+    /// Waits for a grant, until `deadline` if there is one. `None` after the deadline, when the gate is closed or
+    /// everybody was dismissed, and when `is_futile` says so, which is asked after queueing up.
     pub(crate) fn take_blocking(
         &self,
         want: S::Want,
         deadline: Option<Instant>,
+        is_futile: impl Fn() -> bool,
     ) -> Option<S::Grant> {
         if let Some(grant) = self.try_take(want) {
             return Some(grant);
@@ -157,38 +186,47 @@ impl<S: Stock> Gate<S> {
                 Found::Dismissal => return None,
                 Found::Nothing => {}
             }
-            match deadline {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) || is_futile() {
+                let grant = self.give_up(&waiter);
+                self.serve();
+                return grant;
+            }
+            match left {
                 None => park(),
-                Some(deadline) => {
-                    let now = Instant::now();
-                    if now >= deadline {
-                        let grant = waiter.give_up();
-                        self.serve();
-                        return grant;
-                    }
-                    park_timeout(deadline - now);
-                }
+                Some(left) => park_timeout(left),
             }
         }
     }
 
     /// Dismisses everybody who waits now or later without a grant: the engine closes.
     pub(crate) fn close(&self) {
-        let dismissed = {
-            let mut queue = self.queue();
-            queue.closed = true;
-            std::mem::take(&mut queue.waiters)
-        };
+        self.dismiss(true);
+    }
+
+    /// Dismisses everybody who waits now, to look again whether there is still something to wait for.
+    pub(crate) fn dismiss_waiting(&self) {
+        self.dismiss(false);
+    }
+
+    /// Threads are released before any task is woken.
+    fn dismiss(&self, closes: bool) {
+        let mut queue = self.queue();
+        queue.closed |= closes;
+        queue.gone = 0;
+        let dismissed = std::mem::take(&mut queue.waiters);
         self.waiting.fetch_sub(dismissed.len(), Ordering::SeqCst);
-        for waiter in dismissed {
-            let mut state = waiter.state();
-            if matches!(*state, State::Waiting(_))
-                && let State::Waiting(wake) = std::mem::replace(&mut *state, State::Gone)
-            {
-                drop(state);
-                wake.wake();
-            }
+        // Under the queue's lock: who gives up meanwhile must find that its place is gone, too.
+        let wakes: Vec<Wake> = dismissed
+            .iter()
+            .filter_map(|waiter| waiter.leave(State::Gone))
+            .collect();
+        drop(queue);
+        let mut tasks = Vec::new();
+        for wake in wakes {
+            wake.wake(|waker| tasks.push(waker));
         }
+        tasks.into_iter().for_each(wake_task);
     }
 
     fn enqueue(&self, want: S::Want, wake: Wake) -> Arc<Waiter<S>> {
@@ -199,8 +237,9 @@ impl<S: Stock> Gate<S> {
         {
             let mut queue = self.queue();
             if queue.closed {
-                waiter.give_up();
+                let wake = waiter.leave(State::Gone);
                 drop(queue);
+                drop(wake);
                 return waiter;
             }
             queue.waiters.push_back(Arc::clone(&waiter));
@@ -211,11 +250,44 @@ impl<S: Stock> Gate<S> {
         waiter
     }
 
+    /// Stops waiting. `Some` when the grant came just before. What is behind it in the queue is served by the caller.
+    fn give_up(&self, waiter: &Waiter<S>) -> Option<S::Grant> {
+        let mut queue = self.queue();
+        let state = std::mem::replace(&mut *waiter.state(), State::Gone);
+        if matches!(state, State::Waiting(_)) {
+            queue.gone += 1;
+            if queue.gone > GONE_KEPT && queue.gone * 2 > queue.waiters.len() {
+                self.sweep(&mut queue);
+            }
+        }
+        drop(queue);
+        match state {
+            State::Granted(grant) => Some(grant),
+            State::Waiting(_) | State::Gone => None,
+        }
+    }
+
+    /// Takes those out that have gone. Each is paid for by one that came, so waiting costs the same however it ends.
+    fn sweep(&self, queue: &mut Queue<S>) {
+        let before = queue.waiters.len();
+        queue
+            .waiters
+            .retain(|waiter| matches!(*waiter.state(), State::Waiting(_)));
+        let swept = before - queue.waiters.len();
+        assert_eq!(swept, queue.gone, "waiters that have gone are counted");
+        queue.gone = 0;
+        self.waiting.fetch_sub(swept, Ordering::SeqCst);
+    }
+
     /// Grants from the head of the queue until the stock does not have what the head wants.
     fn serve(&self) {
+        self.serve_with(wake_task);
+    }
+
+    fn serve_with(&self, mut on_task: impl FnMut(Waker)) {
         // Woken outside of the lock: a waker may run code that comes back here.
         while let Some(wake) = self.serve_one() {
-            wake.wake();
+            wake.wake(&mut on_task);
         }
     }
 
@@ -223,8 +295,8 @@ impl<S: Stock> Gate<S> {
         let mut queue = self.queue();
         loop {
             let head = Arc::clone(queue.waiters.front()?);
-            let mut state = head.state();
-            let is_waiting = matches!(*state, State::Waiting(_));
+            let is_waiting = matches!(*head.state(), State::Waiting(_));
+            // Only the holder of the queue's lock changes what is in the queue.
             let grant = if is_waiting {
                 Some(self.stock.try_take(head.want)?)
             } else {
@@ -232,9 +304,9 @@ impl<S: Stock> Gate<S> {
             };
             queue.waiters.pop_front();
             self.waiting.fetch_sub(1, Ordering::SeqCst);
-            let Some(grant) = grant else { continue };
-            if let State::Waiting(wake) = std::mem::replace(&mut *state, State::Granted(grant)) {
-                return Some(wake);
+            match grant {
+                Some(grant) => return head.leave(State::Granted(grant)),
+                None => queue.gone -= 1,
             }
         }
     }
@@ -261,12 +333,40 @@ impl<S: Stock> Waiter<S> {
         }
     }
 
-    /// Stops waiting. `Some` when the grant came just before.
-    fn give_up(&self) -> Option<S::Grant> {
-        match std::mem::replace(&mut *self.state(), State::Gone) {
-            State::Granted(grant) => Some(grant),
-            State::Waiting(_) | State::Gone => None,
+    /// Ends the wait in `state`, and gives out whom to wake; `None` when it had ended before. The caller holds the
+    /// queue's lock.
+    fn leave(&self, state: State<S::Grant>) -> Option<Wake> {
+        let mut known = self.state();
+        if !matches!(*known, State::Waiting(_)) {
+            return None;
         }
+        match std::mem::replace(&mut *known, state) {
+            State::Waiting(wake) => Some(wake),
+            State::Granted(_) | State::Gone => None,
+        }
+    }
+
+    /// Has `waker` woken from now on. False when the wait has ended.
+    fn keep_waker(&self, waker: &Waker) -> bool {
+        let same = match &*self.state() {
+            State::Waiting(Wake::Task(known)) => known.will_wake(waker),
+            State::Waiting(Wake::Thread(_)) => false,
+            State::Granted(_) | State::Gone => return false,
+        };
+        if same {
+            return true;
+        }
+        let wake = Wake::Task(waker.clone());
+        let mut state = self.state();
+        let State::Waiting(known) = &mut *state else {
+            drop(state);
+            drop(wake);
+            return false;
+        };
+        let replaced = std::mem::replace(known, wake);
+        drop(state);
+        drop(replaced);
+        true
     }
 }
 
@@ -301,12 +401,8 @@ impl<S: Stock> Future for Take<S> {
             self.waiter = Some(self.gate.enqueue(self.want, Wake::Task(cx.waker().clone())));
         }
         let waiter = self.waiter.as_ref().expect("set above");
-        {
-            let mut state = waiter.state();
-            if let State::Waiting(wake) = &mut *state {
-                *wake = Wake::Task(cx.waker().clone());
-                return Poll::Pending;
-            }
+        if waiter.keep_waker(cx.waker()) {
+            return Poll::Pending;
         }
         let found = waiter.collect();
         self.waiter = None;
@@ -320,7 +416,7 @@ impl<S: Stock> Future for Take<S> {
 impl<S: Stock> Drop for Take<S> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
-            match waiter.give_up() {
+            match self.gate.give_up(&waiter) {
                 Some(grant) => self.gate.put(grant),
                 // The place in the queue may be the head, which holds up those behind it.
                 None => self.gate.serve(),

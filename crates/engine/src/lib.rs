@@ -46,6 +46,7 @@ pub mod simulation;
 mod stats;
 mod sync;
 mod topic;
+mod user_code;
 
 pub use call::{Call, CallReply, Polled, PolledRecord, TopicInfo};
 pub use engine::{CloseReport, Engine, EngineBuilder, IntoServerUrl};

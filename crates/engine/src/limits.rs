@@ -25,6 +25,10 @@ pub const SLOT_BYTES_MAX: u32 = 16 * 1024 * 1024;
 /// Memory an engine may hold from accept to receipt, by default: half in slots, half for records by reference, so that
 /// the largest record of the protocol (64,000,000 bytes) is possible without configuration.
 pub const MEMORY_BYTES_DEFAULT: u64 = 128 * 1024 * 1024;
+/// One part in so many of the memory is for callbacks that have not run, which may also take what records by reference
+/// leave free. Small, so that the default still takes the largest record; large enough that callbacks are not held back
+/// while records by reference fill the rest.
+pub const CALLBACKS_SHARE: u64 = 64;
 /// The least memory: eight of the smallest slots a shard and as much by reference.
 pub const MEMORY_BYTES_MIN: u64 = 64 * 1024;
 /// The most memory: past this a number is a mistake of units.
@@ -33,7 +37,8 @@ pub const MEMORY_BYTES_MAX: u64 = 1 << 40;
 /// Slots a shard needs to make progress: one filling, one on the wire, and the same for a second lane.
 pub const SHARD_SLOTS_MIN: u64 = 4;
 
-/// Slots of one shard at most: the protocol client keeps about 120 bytes for each on every connection.
+/// Slots of one shard at most: the protocol client keeps 176 to 208 bytes for each on every connection, because any of
+/// them may get all batches. `Stats::tables_bytes` has the sum.
 pub const SHARD_SLOTS_MAX: u32 = 65_536;
 
 /// Owned payloads up to this size are copied into a slot, larger ones travel by reference. Measured into a broker that only
@@ -128,7 +133,10 @@ const _: () = {
         COPY_BYTES_DEFAULT < SLOT_BYTES_DEFAULT,
         "a copied record fits a slot"
     );
-    assert!(MEMORY_BYTES_DEFAULT / 2 >= PAYLOAD_BYTES_MAX as u64 + USER_HEADERS_BYTES_MAX as u64);
+    assert!(
+        MEMORY_BYTES_DEFAULT / 2 - MEMORY_BYTES_DEFAULT / CALLBACKS_SHARE
+            >= PAYLOAD_BYTES_MAX as u64 + USER_HEADERS_BYTES_MAX as u64
+    );
     assert!(MEMORY_BYTES_MIN / 2 >= SHARD_SLOTS_MIN * SLOT_BYTES_MIN as u64);
     assert!(
         FRAME_PIECES_MAX <= WRITE_PIECES_MAX as usize,

@@ -23,8 +23,9 @@ use crate::outcome::Account;
 use crate::process;
 use crate::receipt::{Receipt, Receipts};
 use crate::record::Record;
-use crate::shard::{Command, PurgeRequest};
+use crate::shard::{Command, OwedPurge, PurgeRequest};
 use crate::topic::HeldTopic;
+use crate::user_code::assert_may_wait;
 
 /// How long a close or a purge waits for shards past its time: for the kernel to answer cancelled operations, nothing
 /// else.
@@ -51,7 +52,9 @@ pub enum Ordering {
 /// when a producer is built, when the server's answers do not fit, and by asking every `partitions_refresh_us`; a record
 /// that the server took before that is in the topic that had the name.
 ///
-/// Dropping handles loses nothing: what was accepted is still sent.
+/// A producer is a handle to its engine. Dropping one loses nothing as long as another handle to the engine, or another
+/// producer of it, is left: what was accepted is still sent. With the last one the engine stops at once, as [`Engine`](crate::Engine)
+/// says: call [`Producer::close`] or [`Engine::close`](crate::Engine::close) before.
 #[derive(Clone)]
 pub struct Producer {
     inner: Arc<ProducerInner>,
@@ -78,7 +81,7 @@ pub struct Purged {
 }
 
 impl Producer {
-    /// Accepts one record, waiting for memory as long as it takes.
+    /// Accepts one record, waiting as long as it takes: for memory, and for receipt callbacks that fell behind.
     ///
     /// # Errors
     /// Every [`SendError`] but `Full` and `DeadlineOver`; the record was not accepted.
@@ -180,9 +183,13 @@ impl Producer {
 
     /// Sends what is open now, whatever its linger, and waits until every record accepted before the call has its
     /// answer, at most `within`. Returns whether all have. Records of other producers of the same topic count too.
+    ///
+    /// # Panics
+    /// On a shard's own thread (in a waker, or when the owner of a payload is dropped): it would wait for itself.
     #[must_use]
     pub fn flush(&self, within: Duration) -> bool {
         process::assert_here(self.inner.engine.process);
+        assert_may_wait("Producer::flush");
         self.flush_until(Deadline::within(within))
     }
 
@@ -202,8 +209,12 @@ impl Producer {
     ///
     /// Connections that are in the middle of writing a record given up are closed and made again: that is the only way
     /// to get its memory back.
+    ///
+    /// # Panics
+    /// As [`Producer::flush`] does.
     pub fn close(&self, within: Duration) -> CloseReport {
         process::assert_here(self.inner.engine.process);
+        assert_may_wait("Producer::close");
         let deadline = Deadline::within(within);
         self.inner.ledger.close();
         self.inner.engine.hurry();
@@ -215,13 +226,18 @@ impl Producer {
         CloseReport {
             account,
             drained: drained && account.in_flight == 0,
+            callbacks_waiting: self.inner.engine.callbacks.waiting(),
         }
     }
 
     /// Takes back what was not sent, and gives up what was: for a shutdown that cannot wait. The producer stays usable; in
     /// strict order, after [`Producer::resume`].
+    ///
+    /// # Panics
+    /// As [`Producer::flush`] does.
     #[must_use = "the records taken back are not sent any more"]
     pub fn purge(&self) -> Purged {
+        assert_may_wait("Producer::purge");
         let before = self.account();
         let records = self.give_up(true);
         Purged {
@@ -255,7 +271,8 @@ impl Producer {
             .map(|shard| {
                 let request =
                     Arc::new(PurgeRequest::new(Arc::clone(&self.inner.ledger), hand_back));
-                shard.shared.command(Command::Purge(Arc::clone(&request)));
+                let owed = OwedPurge(Arc::clone(&request));
+                shard.shared.command(Command::Purge(owed));
                 request
             })
             .collect();

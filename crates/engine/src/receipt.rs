@@ -10,6 +10,7 @@ mod cell;
 mod loom_tests;
 #[cfg(all(test, not(ringmain_loom)))]
 mod tests;
+mod waiters;
 
 use std::fmt;
 use std::future::Future;
@@ -18,14 +19,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use crate::outcome::{Account, Outcome};
+use ringmain_io::foreign::contained;
 
-pub(crate) use callbacks::Callbacks;
-pub(crate) use cell::{BatchCell, BatchOutcome, CellPool, Waiter};
+use crate::outcome::{Account, Outcome};
+use crate::user_code::assert_may_wait;
+
+pub(crate) use callbacks::{Backlog, Callback, Callbacks};
+pub(crate) use cell::{BatchCell, BatchOutcome, CellPool};
+pub(crate) use waiters::Waiter;
 
 /// The promise of one record's [`Outcome`].
 ///
 /// As a future it may be polled from any runtime, and again after it was ready.
+///
+/// Its waker is called on the engine's thread, after every answer of that turn was given and every waiting
+/// thread released. A panic in it is caught and logged; one that blocks holds all records of that thread
+/// up, which is logged, too.
 #[must_use = "a receipt tells whether the record was stored; drop it explicitly when that does not matter"]
 pub struct Receipt {
     cell: Arc<BatchCell>,
@@ -64,6 +73,10 @@ impl Receipt {
 
     /// Blocks until the outcome is known. Every receipt resolves at the latest a little after the producer's delivery
     /// timeout, or when the engine is dropped.
+    ///
+    /// # Panics
+    /// On the engine's own thread (in a waker, or when the owner of a payload is dropped), unless the outcome
+    /// is known: it would wait for itself.
     pub fn wait(&self) -> Outcome {
         loop {
             if let Some(outcome) = self.wait_until(None) {
@@ -73,6 +86,9 @@ impl Receipt {
     }
 
     /// Blocks until the outcome is known or `deadline` has passed; `None` in the latter case.
+    ///
+    /// # Panics
+    /// As [`Receipt::wait`] does.
     #[must_use]
     pub fn wait_deadline(&self, deadline: Instant) -> Option<Outcome> {
         self.wait_until(Some(deadline))
@@ -82,19 +98,22 @@ impl Receipt {
         if let Some(outcome) = self.outcome() {
             return Some(outcome);
         }
+        assert_may_wait("Receipt::wait");
         self.cell.wait(deadline);
         self.outcome()
     }
 
     /// Runs `callback` with the outcome once it is known: on the engine's callback thread, or at once on this one when
-    /// it is known already. Callbacks run one after the other, so a slow one delays other callbacks, and nothing else.
-    /// A panic in it is caught and logged.
+    /// it is known already. A panic in it is caught and logged.
+    ///
+    /// Callbacks run one after the other, so a slow one delays the others. What waits to run counts against
+    /// `memory_bytes_max`, as far as it is known (not what a captured pointer leads to): when callbacks fall
+    /// behind, sends wait for them. Sends within a callback do not.
     pub fn on_resolved(self, callback: impl FnOnce(Outcome) + Send + 'static) {
-        if let Some(outcome) = self.outcome() {
-            callback(outcome);
-            return;
+        match self.outcome() {
+            Some(outcome) => contained("a receipt callback", || callback(outcome)),
+            None => self.cell.register_callback(self.index, Box::new(callback)),
         }
-        self.cell.register_callback(self.index, Box::new(callback));
     }
 }
 
@@ -113,6 +132,16 @@ impl Future for Receipt {
             }
             // Resolved between the look and the registration.
             None => Poll::Ready(self.outcome().expect("a closed cell has an outcome")),
+        }
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        if let Some(place) = self.registered
+            && !self.cell.is_resolved()
+        {
+            self.cell.unregister(place);
         }
     }
 }
@@ -145,17 +174,21 @@ struct Span {
 impl Receipts {
     /// Appends one receipt; joins it to the last span when it continues it.
     pub fn push(&mut self, receipt: Receipt) {
-        self.push_span(receipt.cell, receipt.index, 1);
+        self.push_span(&receipt.cell, receipt.index, 1);
     }
 
     /// Appends the receipts of `count` records in a row of one batch.
-    pub(crate) fn push_span(&mut self, cell: Arc<BatchCell>, first: u32, count: u32) {
+    pub(crate) fn push_span(&mut self, cell: &Arc<BatchCell>, first: u32, count: u32) {
         self.len += count as usize;
         match self.spans.last_mut() {
-            Some(last) if Arc::ptr_eq(&last.cell, &cell) && last.first + last.count == first => {
+            Some(last) if Arc::ptr_eq(&last.cell, cell) && last.first + last.count == first => {
                 last.count += count;
             }
-            _ => self.spans.push(Span { cell, first, count }),
+            _ => self.spans.push(Span {
+                cell: Arc::clone(cell),
+                first,
+                count,
+            }),
         }
     }
 
@@ -180,6 +213,9 @@ impl Receipts {
     }
 
     /// Blocks until every outcome is known or `deadline` has passed, and returns the sums so far.
+    ///
+    /// # Panics
+    /// As [`Receipt::wait`] does.
     #[must_use]
     pub fn wait_deadline(&self, deadline: Instant) -> Account {
         let mut account = Account::default();

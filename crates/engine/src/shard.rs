@@ -20,6 +20,8 @@ mod attempt;
 mod calls;
 mod connection;
 mod core;
+#[cfg(all(test, not(ringmain_loom)))]
+mod fault_tests;
 mod inbound;
 mod lanes;
 mod outbound;
@@ -42,9 +44,11 @@ use ringmain_proto::Micros;
 
 use crate::batch::SealedBatch;
 use crate::clock::Clock;
+use crate::error::CallError;
 use crate::gate::{Gate, Stock, Units};
 use crate::lane::Lane;
 use crate::ledger::Ledger;
+use crate::outcome::NotSentReason;
 use crate::record::Record;
 use crate::resolver::Resolved;
 use crate::sessions::Sessions;
@@ -53,7 +57,7 @@ use crate::topic::{Topic, TopicNews};
 use ringmain_io::driver::WakeHandle;
 use ringmain_io::memory::{Arena, SlotToken};
 
-pub(crate) use calls::CallCell;
+pub(crate) use calls::{CallCell, OwedCall};
 #[cfg(feature = "simulation")]
 pub(crate) use start::start_turned;
 pub(crate) use start::{ShardConfig, ShardStart, ShardThread, start};
@@ -89,13 +93,13 @@ impl Stock for Slots {
 /// What an application thread asks of a shard beside sending.
 pub(crate) enum Command {
     /// Make a control call.
-    Call(Arc<CallCell>),
+    Call(OwedCall),
     /// Ask about a topic again and again: a producer holds it.
     Watch { topic: Arc<Topic>, refresh_us: u64 },
     /// No producer holds the topic any more.
     Unwatch { topic: Arc<Topic> },
     /// Give up everything of one producer that is not answered.
-    Purge(Arc<PurgeRequest>),
+    Purge(OwedPurge),
     /// A lookup for a connection has an answer.
     Resolved {
         conn: usize,
@@ -104,6 +108,15 @@ pub(crate) enum Command {
     },
     /// Resolve everything by `deadline`, log out, end.
     Close { deadline: Micros },
+}
+
+impl Command {
+    /// What comes of it after the shard's end. Dropping it is enough for all but calls, which are told why.
+    fn end(self, shard: &ShardShared) {
+        if let Self::Call(cell) = self {
+            cell.end(shard.why_no_call());
+        }
+    }
 }
 
 /// A purge in progress.
@@ -127,6 +140,41 @@ impl PurgeRequest {
             done: Signal::default(),
         }
     }
+}
+
+/// The shard's side of a purge. Dropping it says that it is over, whatever went wrong.
+pub(crate) struct OwedPurge(pub(crate) Arc<PurgeRequest>);
+
+impl Drop for OwedPurge {
+    fn drop(&mut self) {
+        self.0.done.set();
+    }
+}
+
+/// A step of the loop or of the end, for tests that have each of them fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Commands,
+    Timers,
+    Outcomes,
+    Lanes,
+    Transmit,
+    Serve,
+    Publish,
+    Wait,
+    Event,
+    FinishBatch,
+    EndLanes,
+    EndSealed,
+    EndInFlight,
+    EndGates,
+    EndCalls,
+    EndSessions,
+    EndDeferred,
+    EndPublish,
+    EndHeaders,
+    EndTransport,
+    EndMemory,
 }
 
 /// A condition that becomes true once.
@@ -176,6 +224,9 @@ pub(crate) struct ShardShared {
     pub(crate) end: Signal,
     pub(crate) stats: ShardStats,
     pub(crate) sessions: Sessions,
+    /// Steps that are to panic.
+    #[cfg(test)]
+    pub(crate) faults: Mutex<Vec<Step>>,
 }
 
 impl ShardShared {
@@ -204,7 +255,39 @@ impl ShardShared {
             end: Signal::default(),
             stats: ShardStats::default(),
             sessions: Sessions::new(conns),
+            #[cfg(test)]
+            faults: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Why records that never left are not sent, now that the shard ends.
+    fn why_not_sent(&self) -> NotSentReason {
+        match self.sessions.failure() {
+            None => NotSentReason::Closed,
+            Some(_) => NotSentReason::EngineFailed,
+        }
+    }
+
+    /// Why there are no calls any more.
+    fn why_no_call(&self) -> CallError {
+        match self.sessions.failure() {
+            None => CallError::Closed,
+            Some(cause) => CallError::EngineFailed { cause },
+        }
+    }
+
+    /// Passes a step.
+    #[inline]
+    pub(crate) fn at(&self, step: Step) {
+        #[cfg(test)]
+        {
+            let faults = self.faults.lock().expect("no panic while it is held");
+            let is_faulty = faults.contains(&step);
+            drop(faults);
+            assert!(!is_faulty, "on purpose: {step:?}");
+        }
+        #[cfg(not(test))]
+        let _ = step;
     }
 
     /// Microseconds since the engine started.
@@ -256,14 +339,23 @@ impl ShardShared {
             .unwrap_or_else(|| Vec::with_capacity(crate::limits::GATHER_RECORDS_MAX as usize))
     }
 
-    fn keep_payload_list(&self, mut list: Vec<Bytes>) {
-        list.clear();
+    fn keep_payload_list(&self, list: Vec<Bytes>) {
+        debug_assert!(list.is_empty(), "an owner's drop runs apart, and contained");
         // More lists than slots exist only for a moment; the surplus is freed.
         drop(self.payload_lists.push(list));
     }
 
+    /// Queues a command. After the shard's end it is over at once.
     pub(crate) fn command(&self, command: Command) {
-        self.commands().push(command);
+        let mut commands = self.commands();
+        // Under the lock: what is in the list before the shard empties it for the last time is answered by that.
+        if self.has_ended() {
+            drop(commands);
+            command.end(self);
+            return;
+        }
+        commands.push(command);
+        drop(commands);
         self.wake();
     }
 

@@ -27,7 +27,7 @@ use crate::gate::{Gate, Stock};
 use crate::producer::Producer;
 use crate::receipt::{BatchCell, Receipt};
 use crate::record::Record;
-use crate::shard::{Command, PurgeRequest, ShardShared, Turned};
+use crate::shard::{Command, OwedPurge, PurgeRequest, ShardShared, Turned};
 
 /// The time of an engine, set by a simulation. Clones show the same time.
 #[derive(Clone, Debug, Default)]
@@ -188,7 +188,8 @@ impl Purge {
         }
         let ask = |shared: &ShardShared| {
             let request = Arc::new(PurgeRequest::new(Arc::clone(producer.ledger()), true));
-            shared.command(Command::Purge(Arc::clone(&request)));
+            let owed = OwedPurge(Arc::clone(&request));
+            shared.command(Command::Purge(owed));
             request
         };
         let shards = &producer.engine().shards;

@@ -92,6 +92,11 @@ pub struct Stats {
     pub by_reference_bytes_free: u64,
     /// Gauge: bytes of all arenas.
     pub arena_bytes: u64,
+    /// Gauge: bytes of the tables of protocol clients and shards, outside `memory_bytes_max`. Each connection's client has
+    /// room for every slot of its shard.
+    pub tables_bytes: u64,
+    /// Gauge: receipt callbacks that were registered and have not run.
+    pub callbacks_waiting: u64,
     /// Turns of the shards' loops.
     pub turns: u64,
     /// The rings, all shards together.
@@ -140,6 +145,8 @@ impl Stats {
             slots: 0,
             by_reference_bytes_free: 0,
             arena_bytes: 0,
+            tables_bytes: 0,
+            callbacks_waiting: 0,
             turns: 0,
             transport: TransportStats::default(),
             shards: Vec::new(),

@@ -8,9 +8,11 @@
 //!  memory     one mapping a shard, cut once into blocks; a token owns a block
 //!  ring       setup, submission, completions, errno tables of io_uring
 //!  transport  the driver on io_uring: connect, gathered writes, receives, close, wake-ups
+//!  foreign    what the application's code may not do to the thread of a shard
 //! ```
 
 pub mod driver;
+pub mod foreign;
 pub mod memory;
 pub mod ring;
 mod sync;

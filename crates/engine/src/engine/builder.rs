@@ -135,8 +135,13 @@ impl EngineBuilder {
         self
     }
 
-    /// Bytes the engine may hold from accept to receipt, 64 KiB to 1 TiB. Default 128 MiB, half of it in slots for
-    /// copied records, half for records by reference.
+    /// Bytes the engine may hold from accept to receipt, 64 KiB to 1 TiB. Default 128 MiB: half of it in slots for
+    /// copied records, a 64th for receipt callbacks that wait to run, the rest for records by reference. Callbacks also
+    /// take what records by reference leave free.
+    ///
+    /// Outside of it: tables of 1 KiB a partition and of about 200 bytes for each slot on each connection of its
+    /// shard. Many slots on many connections add up: 32,768 slots and 64 connections take 400 MB. `Stats::tables_bytes` has
+    /// the sum.
     pub fn memory_bytes_max(mut self, bytes: u64) -> Self {
         self.memory_bytes_max = bytes;
         self
@@ -325,12 +330,14 @@ impl EngineBuilder {
                     shared,
                     arena,
                     core,
+                    tables_bytes,
                     thread,
                 }) => {
                     shards.push(ShardHandle {
                         shared,
                         arena,
                         core,
+                        tables_bytes,
                     });
                     threads.push(thread);
                 }
@@ -341,8 +348,8 @@ impl EngineBuilder {
         let inner = Arc::new(EngineInner {
             news: news.collect(),
             shards,
+            callbacks: self.callbacks(&start.credit),
             credit: start.credit,
-            callbacks: Arc::new(Callbacks::new()),
             process,
             clock: start.clock,
             slot_bytes: self.slot_bytes,
@@ -371,6 +378,12 @@ impl EngineBuilder {
                 .wait_all_active(rounds, within, deadline)?;
         }
         Ok(Engine { inner })
+    }
+
+    /// What receipt callbacks may hold: a part of the memory for themselves, and what is free of `credit`.
+    fn callbacks(&self, credit: &Arc<Gate<Units>>) -> Arc<Callbacks> {
+        let own_bytes = self.memory_bytes_max / limits::CALLBACKS_SHARE;
+        Arc::new(Callbacks::new(own_bytes, Arc::clone(credit)))
     }
 
     fn plan(&self) -> Result<Plan, BuildError> {
@@ -408,7 +421,9 @@ impl EngineBuilder {
                 .collect(),
             lanes_per_conn: self.partitions_max.div_ceil(u32::from(connections)),
             slots,
-            by_reference_bytes: self.memory_bytes_max - slots_bytes,
+            by_reference_bytes: self.memory_bytes_max
+                - slots_bytes
+                - self.memory_bytes_max / limits::CALLBACKS_SHARE,
         })
     }
 

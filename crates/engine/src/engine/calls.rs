@@ -19,7 +19,8 @@ use ringmain_wire::{CommandCode, ErrorCode, Identifier, Name, Operation, Options
 use super::Engine;
 use crate::call::{Call, CallReply, Polled, PolledRecord, TopicInfo};
 use crate::error::CallError;
-use crate::shard::{CallCell, Command};
+use crate::shard::{CallCell, Command, OwedCall};
+use crate::user_code::{Role, role};
 
 /// How much longer than its timeout a call is waited for, in case the shard is gone.
 const CALL_GRACE: Duration = Duration::from_secs(1);
@@ -32,6 +33,7 @@ impl Engine {
     /// # Errors
     /// Every [`CallError`]. After `Timeout` or `Lost` a call that changes something may have been carried out.
     pub fn call(&self, call: Call, timeout: Duration) -> Result<CallReply, CallError> {
+        may_wait()?;
         let cell = self.start_call(call, timeout)?;
         let result = cell.wait(timeout.saturating_add(CALL_GRACE));
         self.explain(result)
@@ -44,6 +46,7 @@ impl Engine {
     /// Those of [`Engine::call`].
     pub async fn call_async(&self, call: Call, timeout: Duration) -> Result<CallReply, CallError> {
         let cell = self.start_call(call, timeout)?;
+        let _waiting = Waiting(&cell);
         let result = std::future::poll_fn(|cx| match cell.poll(cx.waker()) {
             Some(result) => std::task::Poll::Ready(result),
             None => std::task::Poll::Pending,
@@ -177,6 +180,7 @@ impl Engine {
         command: &C,
         timeout: Duration,
     ) -> Result<Bytes, CallError> {
+        may_wait()?;
         let call = Call {
             operation: C::CODE.operation().as_u8(),
             code: C::CODE.0,
@@ -235,7 +239,7 @@ impl Engine {
             });
         }
         let cell = Arc::new(CallCell::new(operation, code, name, call.body, timeout));
-        shard.command(Command::Call(Arc::clone(&cell)));
+        shard.command(Command::Call(OwedCall::new(Arc::clone(&cell))));
         Ok(cell)
     }
 
@@ -254,6 +258,23 @@ impl Engine {
             },
             other => other,
         }
+    }
+}
+
+/// A task that waits for a call. When it goes away its waker does, too.
+struct Waiting<'c>(&'c CallCell);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.forget_waker();
+    }
+}
+
+/// A shard that waited for a call would wait for itself.
+fn may_wait() -> Result<(), CallError> {
+    match role() {
+        Role::Shard => Err(CallError::OnShardThread),
+        Role::Application | Role::Callbacks => Ok(()),
     }
 }
 

@@ -48,7 +48,7 @@ fn loom_a_waiter_is_granted_whenever_the_unit_comes_back() {
         let waiting = {
             let gate = Arc::clone(&gate);
             loom::thread::spawn(move || {
-                let grant = gate.take_blocking(1, None).expect("never closed");
+                let grant = gate.take_blocking(1, None, || false).expect("never closed");
                 gate.put(grant);
             })
         };
@@ -66,7 +66,9 @@ fn loom_waiters_share_slots_and_none_is_given_twice() {
             .map(|_| {
                 let gate = Arc::clone(&gate);
                 loom::thread::spawn(move || {
-                    let slot = gate.take_blocking((), None).expect("never closed");
+                    let slot = gate
+                        .take_blocking((), None, || false)
+                        .expect("never closed");
                     gate.put(slot);
                 })
             })
@@ -86,7 +88,7 @@ fn loom_a_large_want_is_served_although_small_ones_come_and_go() {
         let large = {
             let gate = Arc::clone(&gate);
             loom::thread::spawn(move || {
-                let grant = gate.take_blocking(2, None).expect("never closed");
+                let grant = gate.take_blocking(2, None, || false).expect("never closed");
                 gate.put(grant);
             })
         };
@@ -135,7 +137,7 @@ fn loom_a_head_that_goes_lets_the_next_one_through() {
         let next = {
             let gate = Arc::clone(&gate);
             loom::thread::spawn(move || {
-                let grant = gate.take_blocking(1, None).expect("never closed");
+                let grant = gate.take_blocking(1, None, || false).expect("never closed");
                 gate.put(grant);
             })
         };
@@ -153,7 +155,7 @@ fn loom_closing_dismisses_whoever_waits() {
         let held = gate.try_take(1).expect("free");
         let waiting = {
             let gate = Arc::clone(&gate);
-            loom::thread::spawn(move || gate.take_blocking(1, None))
+            loom::thread::spawn(move || gate.take_blocking(1, None, || false))
         };
         gate.close();
         assert_eq!(waiting.join().expect("no panic"), None);

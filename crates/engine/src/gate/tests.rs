@@ -96,11 +96,11 @@ fn a_deadline_ends_the_wait_and_leaves_the_queue_clean() {
     let gate = gate(1);
     let held = gate.try_take(1).expect("free");
     let soon = Instant::now() + Duration::from_millis(2);
-    assert_eq!(gate.take_blocking(1, Some(soon)), None);
+    assert_eq!(gate.take_blocking(1, Some(soon), || false), None);
     assert!(!gate.has_waiters());
     gate.put(held);
     assert_eq!(
-        gate.take_blocking(1, Some(soon)),
+        gate.take_blocking(1, Some(soon), || false),
         Some(1),
         "free: no wait, no deadline"
     );
@@ -112,14 +112,14 @@ fn closing_dismisses_those_who_wait_and_those_who_come_later() {
     let _held = gate.try_take(1).expect("free");
     let waiting = {
         let gate = Arc::clone(&gate);
-        std::thread::spawn(move || gate.take_blocking(1, None))
+        std::thread::spawn(move || gate.take_blocking(1, None, || false))
     };
     while !gate.has_waiters() {
         std::thread::yield_now();
     }
     gate.close();
     assert_eq!(waiting.join().expect("no panic"), None);
-    assert_eq!(gate.take_blocking(1, None), None);
+    assert_eq!(gate.take_blocking(1, None, || false), None);
 }
 
 #[test]
@@ -133,7 +133,9 @@ fn many_threads_never_hold_more_than_the_total() {
             scope.spawn(move || {
                 for round in 0..500 {
                     let want = 1 + (thread * 31 + round) % TOTAL;
-                    let grant = gate.take_blocking(want, None).expect("never closed");
+                    let grant = gate
+                        .take_blocking(want, None, || false)
+                        .expect("never closed");
                     let want = usize::try_from(want).expect("small");
                     let now = held.fetch_add(want, Ordering::SeqCst) + want;
                     assert!(now <= TOTAL as usize);
@@ -147,4 +149,85 @@ fn many_threads_never_hold_more_than_the_total() {
     assert!(!gate.has_waiters());
     assert_eq!(gate.stock().total(), TOTAL);
     assert_eq!(gate.stock().try_take(TOTAL), Some(TOTAL));
+}
+
+#[test]
+fn waits_that_end_early_leave_nothing_behind_a_head_that_stays() {
+    let gate = gate(1);
+    let held = gate.try_take(1).expect("free");
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut head = pin!(Take::new(Arc::clone(&gate), 1));
+    assert!(head.as_mut().poll(context).is_pending());
+    let mut staying = Vec::new();
+    for round in 0..1000 {
+        let mut take = Box::pin(Take::new(Arc::clone(&gate), 1));
+        assert!(take.as_mut().poll(context).is_pending());
+        if round % 100 == 0 {
+            staying.push(take);
+        }
+        let past = Instant::now();
+        assert_eq!(gate.take_blocking(1, Some(past), || false), None);
+        assert_eq!(gate.take_blocking(1, None, || true), None);
+    }
+    let places = gate.places();
+    assert!(places <= 2 * (11 + super::GONE_KEPT), "{places}");
+    // Those that stayed are served in their order.
+    let mut grant = held;
+    for take in std::iter::once(head).chain(staying.iter_mut().map(|take| take.as_mut())) {
+        gate.put(grant);
+        let mut take = take;
+        let Poll::Ready(Some(granted)) = take.as_mut().poll(context) else {
+            panic!("its turn")
+        };
+        grant = granted;
+    }
+    gate.put(grant);
+    assert_eq!((gate.places(), gate.stock().available()), (0, 1));
+    assert!(!gate.has_waiters());
+}
+
+#[test]
+fn those_who_are_dismissed_may_queue_up_again() {
+    let gate = gate(1);
+    let held = gate.try_take(1).expect("free");
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut dismissed = pin!(Take::new(Arc::clone(&gate), 1));
+    assert!(dismissed.as_mut().poll(context).is_pending());
+    gate.dismiss_waiting();
+    assert_eq!(dismissed.as_mut().poll(context), Poll::Ready(None));
+    let mut again = pin!(Take::new(Arc::clone(&gate), 1));
+    assert!(again.as_mut().poll(context).is_pending());
+    gate.put(held);
+    assert_eq!(again.as_mut().poll(context), Poll::Ready(Some(1)));
+}
+
+/// Panics when it is woken.
+struct Hostile;
+
+impl Wake for Hostile {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_spares_the_giver_and_those_behind_it() {
+    for closes in [false, true] {
+        let gate = gate(2);
+        let held = gate.try_take(2).expect("free");
+        let counter = Arc::new(Counter(0.into()));
+        let wakers = [Waker::from(Arc::new(Hostile)), Waker::from(counter.clone())];
+        let mut takes = Vec::new();
+        for waker in &wakers {
+            let mut take = Box::pin(Take::new(Arc::clone(&gate), 1));
+            let context = &mut Context::from_waker(waker);
+            assert!(take.as_mut().poll(context).is_pending());
+            takes.push(take);
+        }
+        if closes {
+            gate.close();
+        }
+        gate.put(held);
+        assert_eq!(counter.0.load(Ordering::SeqCst), 1);
+    }
 }

@@ -11,7 +11,7 @@ use ringmain_wire::batch::{AppendError, GatherBatch, MESSAGE_HEADER_BYTES};
 use ringmain_wire::{BatchWriter, MessageIdGenerator, RecordParts, UserHeaders};
 
 use super::Lane;
-use crate::batch::{Body, Clipped, SealedBatch};
+use crate::batch::{Body, Clipped, Owed, SealedBatch};
 use crate::clock::Clock;
 use crate::error::SendError;
 use crate::gate::{Gate, Units};
@@ -79,13 +79,11 @@ impl Held {
 /// The batch that is being filled.
 pub(crate) struct OpenBatch {
     form: Form,
-    cell: Arc<BatchCell>,
-    ledger: Arc<Ledger>,
+    /// Its records are those that the ledger knows of.
+    owed: Owed,
     /// What its records are meant for.
     life: Life,
     opened_at: Micros,
-    /// Records that the ledger knows of.
-    counted: u32,
 }
 
 /// The bytes of an open batch.
@@ -151,23 +149,21 @@ impl OpenBatch {
         let now = lane.shard.now();
         Self {
             form,
-            cell,
-            ledger: Arc::clone(ledger),
+            owed: Owed::new(Arc::clone(ledger), cell),
             life: lane.topic.life(),
             opened_at: now,
-            counted: 0,
         }
     }
 
     /// Tells the ledger of the records that it does not know of.
     pub(super) fn count_accepted(&mut self) {
         let records = self.count();
-        self.ledger.accept(records - self.counted);
-        self.counted = records;
+        self.owed.ledger.accept(records - self.owed.records);
+        self.owed.records = records;
     }
 
     pub(super) fn cell(&self) -> &Arc<BatchCell> {
-        &self.cell
+        &self.owed.cell
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -176,7 +172,9 @@ impl OpenBatch {
 
     /// Whether a record of this producer and form, for what the topic's name means now, may join.
     pub(super) fn takes(&self, lane: &Lane, ledger: &Arc<Ledger>, record: &Incoming<'_>) -> bool {
-        Arc::ptr_eq(&self.ledger, ledger) && lane.topic.is_in(self.life) && self.form.takes(record)
+        Arc::ptr_eq(&self.owed.ledger, ledger)
+            && lane.topic.is_in(self.life)
+            && self.form.takes(record)
     }
 
     /// Adds the record and takes its credit. `Ok(false)` when it does not fit here and belongs into a batch of its own.
@@ -194,18 +192,18 @@ impl OpenBatch {
 
     /// Whether the smallest record would not fit any more.
     pub(super) fn is_full(&self) -> bool {
-        self.count() >= self.ledger.settings.batch_records_max || self.form.is_full()
+        self.count() >= self.owed.ledger.settings.batch_records_max || self.form.is_full()
     }
 
     /// When its linger is over.
     pub(super) fn linger_until(&self) -> Micros {
-        self.opened_at.after(self.ledger.settings.linger_us)
+        self.opened_at.after(self.owed.ledger.settings.linger_us)
     }
 
     /// When its first record must have its answer.
     pub(super) fn deadline(&self) -> Micros {
         self.opened_at
-            .after(self.ledger.settings.delivery_timeout_us)
+            .after(self.owed.ledger.settings.delivery_timeout_us)
     }
 
     /// Writes the batch header and closes the batch.
@@ -218,9 +216,8 @@ impl OpenBatch {
             records: self.count(),
             payload_bytes: self.form.payload_bytes,
             body: self.form.seal(),
+            owed: self.owed,
             life: self.life,
-            ledger: self.ledger,
-            cell: self.cell,
             opened_at: self.opened_at,
             sealed_at: now,
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard};
 use super::open::{Held, Incoming, OpenBatch};
 use super::{Lane, LaneState};
 use crate::ledger::Ledger;
-use crate::receipt::{BatchCell, Receipts};
+use crate::receipt::Receipts;
 
 /// See the module. Dropping it hands over what is to be handed over.
 pub(crate) struct Run<'l> {
@@ -69,8 +69,7 @@ impl Run<'_> {
         }
         let state = self.state.as_ref().expect("held until the drop");
         let open = state.open.as_ref().expect("records joined it");
-        let cell: Arc<BatchCell> = Arc::clone(open.cell());
-        receipts.push_span(cell, open.count() - joined, joined);
+        receipts.push_span(open.cell(), open.count() - joined, joined);
     }
 }
 

@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -13,12 +13,13 @@ use ringmain_wire::UserHeaders;
 
 use super::ProducerInner;
 use crate::error::SendError;
-use crate::gate::{Take, Units};
+use crate::gate::{Gate, Stock, Take, Units};
 use crate::lane::{Appended, Held, Incoming, Lane, Payload};
 use crate::limits;
-use crate::receipt::{Receipt, Receipts};
+use crate::receipt::{Backlog, Receipt, Receipts};
 use crate::record::Record;
 use crate::shard::Slots;
+use crate::user_code::{Role, role};
 
 /// How long a send waits for memory.
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +92,7 @@ impl ProducerInner {
         record: &mut Incoming<'_>,
         patience: Patience,
     ) -> Result<Receipt, SendError> {
+        self.wait_for_callbacks(lane, patience)?;
         let mut held = Held::default();
         let result = loop {
             match self.attempt(lane, record, &mut held) {
@@ -174,6 +176,8 @@ impl ProducerInner {
                 Some(lane) => lane,
                 None => route(&chunk[at]).map_err(|error| (at, error))?,
             };
+            self.wait_for_callbacks(lane, Patience::Unlimited)
+                .map_err(|error| (at, error))?;
             let mut run = lane.run(&self.ledger);
             let mut unroutable = None;
             let mut goes_alone = false;
@@ -247,6 +251,20 @@ impl ProducerInner {
         })
     }
 
+    /// Waits until callbacks that have not run leave room for another record.
+    fn wait_for_callbacks(&self, lane: &Lane, patience: Patience) -> Result<(), SendError> {
+        let callbacks = &self.engine.callbacks;
+        while !callbacks.has_room() {
+            if self
+                .wait_at(callbacks.room(), (), lane, patience)?
+                .is_some()
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn wait_for(
         &self,
         lane: &Lane,
@@ -254,39 +272,54 @@ impl ProducerInner {
         held: &mut Held,
         patience: Patience,
     ) -> Result<(), SendError> {
+        match *lacking {
+            Lacking::Slot => held.slot = self.wait_at(lane.shard.slots(), (), lane, patience)?,
+            Lacking::Credit(bytes) => {
+                let credit = self.wait_at(&self.engine.credit, bytes, lane, patience)?;
+                held.credit_bytes = credit.unwrap_or(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits at a gate. `None` when nothing came of it but another attempt may bring something.
+    fn wait_at<S: Stock>(
+        &self,
+        gate: &Gate<S>,
+        want: S::Want,
+        lane: &Lane,
+        patience: Patience,
+    ) -> Result<Option<S::Grant>, SendError> {
         self.engine.hurry();
         let deadline = match patience {
             Patience::None => return Err(SendError::Full),
             Patience::Until(deadline) => Some(deadline),
             Patience::Unlimited => None,
         };
-        let granted = match *lacking {
-            Lacking::Slot => match lane.shard.slots().take_blocking((), deadline) {
-                Some(slot) => held.slot.replace(slot).is_none(),
-                None => false,
-            },
-            Lacking::Credit(bytes) => match self.engine.credit.take_blocking(bytes, deadline) {
-                Some(credit) => {
-                    held.credit_bytes = credit;
-                    true
-                }
-                None => false,
-            },
-        };
-        if granted {
-            return Ok(());
+        if role() == Role::Shard {
+            return Err(SendError::OnShardThread);
         }
-        Err(self.why_no_memory(lane))
+        let granted = gate.take_blocking(want, deadline, || lane.shard.has_ended());
+        if granted.is_none() {
+            if let Some(error) = self.why_refused(lane) {
+                return Err(error);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(SendError::DeadlineOver);
+            }
+            // Neither: another shard ended, and had everybody look again.
+        }
+        Ok(granted)
     }
 
-    /// Why a wait for memory ended without any.
-    fn why_no_memory(&self, lane: &Lane) -> SendError {
+    /// Why a wait for memory can bring none; `None` when it may.
+    fn why_refused(&self, lane: &Lane) -> Option<SendError> {
         if self.engine.is_closed() || self.ledger.is_closed() {
-            SendError::Closed
+            Some(SendError::Closed)
         } else if lane.shard.has_ended() {
-            SendError::EngineFailed
+            Some(SendError::EngineFailed)
         } else {
-            SendError::DeadlineOver
+            None
         }
     }
 }
@@ -300,12 +333,31 @@ pub(crate) struct SendFuture {
     partition: Option<u32>,
     held: Held,
     wait: Wait,
+    /// Callbacks left room for it once.
+    is_past_callbacks: bool,
 }
 
 enum Wait {
+    /// For nothing that is known yet.
     None,
+    Callbacks(Take<Backlog>),
     Slot(Take<Slots>),
     Credit(Take<Units>),
+}
+
+impl Wait {
+    /// Ready when it is worth another attempt; what was granted is in `held` then.
+    fn poll(&mut self, cx: &mut Context<'_>, held: &mut Held) -> Poll<()> {
+        match self {
+            Self::None => {}
+            Self::Callbacks(take) => drop(ready!(Pin::new(take).poll(cx))),
+            Self::Slot(take) => held.slot = ready!(Pin::new(take).poll(cx)),
+            Self::Credit(take) => {
+                held.credit_bytes = ready!(Pin::new(take).poll(cx)).unwrap_or(0);
+            }
+        }
+        Poll::Ready(())
+    }
 }
 
 impl SendFuture {
@@ -316,6 +368,7 @@ impl SendFuture {
             partition: None,
             held: Held::default(),
             wait: Wait::None,
+            is_past_callbacks: false,
         }
     }
 
@@ -337,28 +390,23 @@ impl SendFuture {
             None => producer.lane_for(incoming.payload.as_slice(), key)?,
         };
         self.partition = Some(lane.partition);
+        if !std::mem::replace(&mut self.is_past_callbacks, true)
+            && !producer.engine.callbacks.has_room()
+        {
+            let room = Arc::clone(producer.engine.callbacks.room());
+            self.wait = Wait::Callbacks(Take::new(room, ()));
+        }
         loop {
-            let granted = match &mut self.wait {
-                Wait::None => true,
-                Wait::Slot(take) => match Pin::new(take).poll(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(slot) => {
-                        self.held.slot = slot;
-                        self.held.slot.is_some()
-                    }
-                },
-                Wait::Credit(take) => match Pin::new(take).poll(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(credit) => {
-                        self.held.credit_bytes = credit.unwrap_or(0);
-                        credit.is_some()
-                    }
-                },
-            };
-            self.wait = Wait::None;
-            if !granted {
-                return Poll::Ready(Err(producer.why_no_memory(lane)));
+            let is_pending = self.wait.poll(cx, &mut self.held).is_pending();
+            // After the waker is in place: a shard that ends from now on wakes it.
+            if let Some(error) = producer.why_refused(lane) {
+                self.wait = Wait::None;
+                return Poll::Ready(Err(error));
             }
+            if is_pending {
+                return Poll::Pending;
+            }
+            self.wait = Wait::None;
             match producer.attempt(lane, &mut incoming, &mut self.held)? {
                 Ok(receipt) => return Poll::Ready(Ok(receipt)),
                 Err(lacking) => {
@@ -389,7 +437,7 @@ impl Future for SendFuture {
     type Output = Result<Receipt, SendError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let ready = std::task::ready!(self.poll_send(cx));
+        let ready = ready!(self.poll_send(cx));
         self.record = None;
         self.put_back();
         Poll::Ready(ready)

@@ -10,10 +10,12 @@ use std::time::Instant;
 
 use ringmain_wire::ErrorCode;
 
-use super::callbacks::{Callback, Callbacks};
+use super::callbacks::Callbacks;
+use super::waiters::{Waiter, Waiters};
 use crate::hooks::{self, Mutation};
 use crate::outcome::{NotSentReason, Outcome};
-use crate::sync::{self, Mutex, MutexGuard, OnceLock, Thread, park, park_timeout};
+use crate::sync::{self, Mutex, MutexGuard, OnceLock, park, park_timeout};
+use crate::user_code::Deferred;
 
 /// Resolved cells a lane keeps for reuse. A lane has `window` batches out and a few receipts held by tasks that have not run
 /// yet; cells past this number are freed when their last receipt goes.
@@ -51,17 +53,11 @@ impl BatchOutcome {
     }
 }
 
-/// Who is told when a batch resolves.
-pub(crate) enum Waiter {
-    Task(Waker),
-    Thread(Thread),
-    Callback(u32, Callback),
-}
-
 /// State shared by the receipts of one batch.
 pub(crate) struct BatchCell {
     outcome: OnceLock<BatchOutcome>,
-    waiters: Mutex<Vec<Waiter>>,
+    /// Nobody runs the application's code while this is held: wakers are cloned and dropped outside.
+    waiters: Mutex<Waiters>,
     callbacks: Arc<Callbacks>,
 }
 
@@ -69,7 +65,7 @@ impl BatchCell {
     pub(crate) fn new(callbacks: Arc<Callbacks>) -> Self {
         Self {
             outcome: OnceLock::new(),
-            waiters: Mutex::new(Vec::new()),
+            waiters: Mutex::new(Waiters::default()),
             callbacks,
         }
     }
@@ -82,43 +78,52 @@ impl BatchCell {
         self.outcome.get().is_some()
     }
 
-    /// Writes the answer and tells everybody. `scratch` must be empty and comes back empty; it exists so that the
-    /// steady state moves waiters without allocating and wakes them without holding the lock.
-    pub(crate) fn resolve(self: &Arc<Self>, outcome: BatchOutcome, scratch: &mut Vec<Waiter>) {
-        debug_assert!(scratch.is_empty());
+    /// Writes the answer, releases the threads that wait and hands the callbacks over. The wakers of
+    /// tasks are put off to `deferred`.
+    pub(crate) fn resolve(&self, outcome: BatchOutcome, deferred: &mut Deferred) {
+        debug_assert!(deferred.scratch.is_empty());
         let first = self.outcome.set(outcome).is_ok();
         assert!(first, "a batch was resolved twice");
-        scratch.append(&mut self.waiters());
+        let Deferred {
+            wakers,
+            callbacks,
+            scratch,
+            ..
+        } = deferred;
+        self.waiters().take_all(scratch, |index, callback| {
+            callbacks.push((callback, outcome.record(index)));
+        });
         if hooks::commits(Mutation::WaiterForgotten) {
             scratch.pop();
         }
         for waiter in scratch.drain(..) {
             match waiter {
-                Waiter::Task(waker) => waker.wake(),
+                Waiter::Task(waker) => wakers.push(waker),
                 Waiter::Thread(thread) => thread.unpark(),
-                Waiter::Callback(index, callback) => {
-                    self.callbacks.run_later(callback, outcome.record(index));
-                }
             }
+        }
+        if !callbacks.is_empty() {
+            self.callbacks.run_later(callbacks);
         }
     }
 
     /// Parks the thread until the cell resolves or `deadline` passes.
     pub(crate) fn wait(&self, deadline: Option<Instant>) {
         self.callbacks.assert_here();
-        {
+        let place = {
             let mut waiters = self.waiters();
             if self.outcome.get().is_some() {
                 return;
             }
-            waiters.push(Waiter::Thread(sync::current()));
-        }
+            waiters.add(Waiter::Thread(sync::current()))
+        };
         while self.outcome.get().is_none() {
             match deadline {
                 None => park(),
                 Some(deadline) => {
                     let now = Instant::now();
                     if now >= deadline {
+                        self.unregister(place);
                         return;
                     }
                     park_timeout(deadline - now);
@@ -127,43 +132,70 @@ impl BatchCell {
         }
     }
 
-    /// Registers a waker, or replaces the one at `place`. Returns its place, or `None` when the cell has resolved.
+    /// Registers a waker, or replaces the one at `place`. Returns its place, or `None` when the cell has
+    /// resolved.
     pub(crate) fn register_waker(&self, place: Option<u32>, waker: &Waker) -> Option<u32> {
         self.callbacks.assert_here();
+        if let Some(place) = place {
+            let mut waiters = self.waiters();
+            if self.outcome.get().is_some() {
+                return None;
+            }
+            if waiters.waker(place).will_wake(waker) {
+                return Some(place);
+            }
+        }
+        let waker = waker.clone();
         let mut waiters = self.waiters();
         if self.outcome.get().is_some() {
             return None;
         }
-        if let Some(place) = place {
-            match &mut waiters[place as usize] {
-                Waiter::Task(known) => known.clone_from(waker),
-                Waiter::Thread(_) | Waiter::Callback(..) => {
-                    unreachable!("places are never reused before the end")
-                }
-            }
-            return Some(place);
-        }
-        let place = u32::try_from(waiters.len()).expect("fewer waiters than records");
-        waiters.push(Waiter::Task(waker.clone()));
+        let Some(place) = place else {
+            return Some(waiters.add(Waiter::Task(waker)));
+        };
+        let replaced = std::mem::replace(waiters.waker(place), waker);
+        drop(waiters);
+        drop(replaced);
         Some(place)
     }
 
-    /// Registers a callback; runs it at once when the cell has resolved meanwhile.
-    pub(crate) fn register_callback(&self, index: u32, callback: Callback) {
-        self.callbacks.assert_here();
-        let mut waiters = self.waiters();
-        let Some(outcome) = self.outcome(index) else {
-            self.callbacks.start();
-            waiters.push(Waiter::Callback(index, callback));
+    /// Gives a place up. Without effect when the cell has resolved: then the place is gone already.
+    pub(crate) fn unregister(&self, place: u32) {
+        if !self.callbacks.is_here() {
             return;
-        };
+        }
+        let mut waiters = self.waiters();
+        if self.outcome.get().is_some() {
+            // It may be on its way out just now; the lock is not what orders that.
+            return;
+        }
+        let removed = waiters.remove(place);
         drop(waiters);
-        callback(outcome);
+        drop(removed);
     }
 
-    /// The list, also after a panic of another thread while it held the lock: pushing and draining cannot leave it
-    /// half changed.
-    fn waiters(&self) -> MutexGuard<'_, Vec<Waiter>> {
+    /// Registers a callback; runs it at once when the cell has resolved meanwhile.
+    pub(crate) fn register_callback(&self, index: u32, run: Box<dyn FnOnce(Outcome) + Send>) {
+        self.callbacks.assert_here();
+        let callback = self.callbacks.charge(run);
+        let mut waiters = self.waiters();
+        if self.outcome.get().is_none() {
+            waiters.add_callback(index, callback);
+            return;
+        }
+        drop(waiters);
+        let outcome = self.outcome(index).expect("looked at above");
+        callback.run(outcome);
+    }
+
+    #[cfg(all(test, not(ringmain_loom)))]
+    pub(super) fn places(&self) -> usize {
+        self.waiters().places()
+    }
+
+    /// The table, also after a panic of another thread while it held the lock: nothing that can panic
+    /// leaves it half changed.
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -192,11 +224,8 @@ impl CellPool {
                 break;
             };
             if let Some(free) = Arc::get_mut(&mut cell) {
+                // A resolved cell has no waiters, and a new one never had any.
                 free.outcome.take();
-                free.waiters
-                    .get_mut()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clear();
                 self.cells.push_back(Arc::clone(&cell));
                 return cell;
             }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::{BatchCell, BatchOutcome, Callbacks, CellPool, Receipt};
 use crate::sync::{AtomicUsize, Ordering};
+use crate::user_code::Deferred;
 
 const STORED: BatchOutcome = BatchOutcome::Stored {
     partition: 3,
@@ -35,12 +36,12 @@ impl Wake for Counter {
 }
 
 fn cell() -> Arc<BatchCell> {
-    Arc::new(BatchCell::new(Arc::new(Callbacks::new())))
+    Arc::new(BatchCell::new(Arc::new(Callbacks::unlimited())))
 }
 
 fn resolving(cell: &Arc<BatchCell>) -> loom::thread::JoinHandle<()> {
     let cell = Arc::clone(cell);
-    loom::thread::spawn(move || cell.resolve(STORED, &mut Vec::new()))
+    loom::thread::spawn(move || cell.resolve(STORED, &mut Deferred::default()))
 }
 
 /// A thread of its own for each wait: the model's `unpark` must not meet a thread that waits for something else.
@@ -54,7 +55,7 @@ fn loom_a_thread_that_waits_is_released_and_sees_the_outcome() {
     loom::model(|| {
         let cell = cell();
         let waiting = waiting(&cell, 1);
-        cell.resolve(STORED, &mut Vec::new());
+        cell.resolve(STORED, &mut Deferred::default());
         waiting.join().expect("no panic");
     });
 }
@@ -66,7 +67,7 @@ fn loom_two_threads_that_wait_are_both_released() {
     model.check(|| {
         let cell = cell();
         let threads = [waiting(&cell, 0), waiting(&cell, 1)];
-        cell.resolve(STORED, &mut Vec::new());
+        cell.resolve(STORED, &mut Deferred::default());
         for thread in threads {
             thread.join().expect("no panic");
         }
@@ -133,7 +134,7 @@ fn loom_a_receipt_that_is_dropped_does_not_hold_up_the_others() {
                 let _ = Pin::new(&mut receipt).poll(&mut Context::from_waker(&waker));
             })
         };
-        cell.resolve(STORED, &mut Vec::new());
+        cell.resolve(STORED, &mut Deferred::default());
         waiting.join().expect("no panic");
         dropping.join().expect("no panic");
     });
@@ -142,10 +143,10 @@ fn loom_a_receipt_that_is_dropped_does_not_hold_up_the_others() {
 #[test]
 fn loom_a_cell_is_reused_without_taking_an_outcome_from_its_last_receipt() {
     loom::model(|| {
-        let mut pool = CellPool::new(Arc::new(Callbacks::new()));
+        let mut pool = CellPool::new(Arc::new(Callbacks::unlimited()));
         let first = pool.take();
         let waiting = waiting(&first, 0);
-        first.resolve(STORED, &mut Vec::new());
+        first.resolve(STORED, &mut Deferred::default());
         drop(first);
         // The same cell or another: it has no outcome, and whoever waits for the first gets that of the first.
         let second = pool.take();

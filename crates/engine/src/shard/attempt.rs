@@ -70,7 +70,7 @@ impl Core {
         };
         conn.limit_attempt(now);
         conn.is_open = true;
-        tracing::debug!(connection = index, %address, "connecting");
+        ringmain_io::log!(debug, connection = index, %address, "connecting");
         driver.connect(conn.index, address, &conn.socket_options);
         self.now_doing(index, format!("connecting to {address}"));
     }
@@ -173,9 +173,9 @@ impl Core {
         });
         // Said once for each cause: an outage has an attempt every few moments.
         if is_news && !is_end {
-            tracing::warn!(connection = index, %cause, "connection lost or not made");
+            ringmain_io::log!(warn, connection = index, %cause, "connection lost or not made");
         } else {
-            tracing::debug!(connection = index, %cause, "connection ended or not made");
+            ringmain_io::log!(debug, connection = index, %cause, "connection ended or not made");
         }
         self.note_session(index);
     }

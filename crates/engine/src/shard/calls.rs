@@ -4,11 +4,13 @@
 //! protocol client's rule. Their bodies and replies are owned bytes; this is the only place where a shard allocates
 //! after its start.
 
+use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringmain_io::foreign::contained;
 use ringmain_proto::{Answer, CallKey, Micros};
 use ringmain_wire::{CommandCode, Operation};
 
@@ -37,6 +39,42 @@ struct CallState {
     reply: Option<Bytes>,
     result: Option<Result<CallReply, CallError>>,
     waker: Option<Waker>,
+    is_over: bool,
+}
+
+/// The shard's side of a call. Dropping it ends the call, if nothing else has.
+pub(crate) struct OwedCall(Option<Arc<CallCell>>);
+
+impl OwedCall {
+    pub(crate) fn new(cell: Arc<CallCell>) -> Self {
+        Self(Some(cell))
+    }
+
+    /// Ends the call here and now.
+    pub(super) fn end(self, error: CallError) {
+        if let Some(waker) = self.finish(Err(error)) {
+            contained("a waker", || waker.wake());
+        }
+    }
+}
+
+impl Deref for OwedCall {
+    type Target = CallCell;
+
+    fn deref(&self) -> &CallCell {
+        self.0.as_ref().expect("there until the drop")
+    }
+}
+
+impl Drop for OwedCall {
+    fn drop(&mut self) {
+        if let Some(waker) = self.finish(Err(CallError::Closed)) {
+            contained("a waker", || waker.wake());
+        }
+        // The last one to hold a body drops its owner, which is the application's.
+        let cell = self.0.take();
+        contained("the owner of a call's body", || drop(cell));
+    }
 }
 
 impl CallCell {
@@ -80,20 +118,21 @@ impl CallCell {
         self.state().reply = Some(body);
     }
 
-    /// Ends the call. The first end counts.
-    pub(crate) fn finish(&self, result: Result<(), CallError>) {
+    /// Ends the call, releases threads that wait for it and gives out the waker of the task that does. The first end
+    /// counts.
+    #[must_use = "a task that is not woken waits for ever"]
+    fn finish(&self, result: Result<(), CallError>) -> Option<Waker> {
         let mut state = self.state();
-        if state.result.is_some() {
-            return;
+        if state.is_over {
+            return None;
         }
+        state.is_over = true;
         let reply = state.reply.take().unwrap_or_default();
         state.result = Some(result.map(|()| CallReply { body: reply }));
         let waker = state.waker.take();
         drop(state);
         self.changed.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        waker
     }
 
     /// Blocks until the call has ended. It ends by its timeout, unless the shard's thread is gone; `patience` is for
@@ -109,11 +148,23 @@ impl CallCell {
 
     /// The result, or registers `waker` to be told.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<CallReply, CallError>> {
+        // Cloned and dropped outside of the lock, which the shard takes: this is code of the application.
+        let waker = waker.clone();
         let mut state = self.state();
-        if state.result.is_none() {
-            state.waker = Some(waker.clone());
-        }
-        state.result.take()
+        let result = state.result.take();
+        let replaced = match &result {
+            None => state.waker.replace(waker),
+            Some(_) => Some(waker),
+        };
+        drop(state);
+        drop(replaced);
+        result
+    }
+
+    /// Nobody waits for the reply any more.
+    pub(crate) fn forget_waker(&self) {
+        let waker = self.state().waker.take();
+        drop(waker);
     }
 
     fn timeout_error(&self) -> CallError {
@@ -129,7 +180,7 @@ impl CallCell {
 }
 
 impl Core {
-    pub(super) fn start_call(&mut self, now: Micros, cell: Arc<CallCell>) {
+    pub(super) fn start_call(&mut self, now: Micros, cell: OwedCall) {
         let conn = &mut self.conns[0];
         // The last places are for the engine's own questions, and those take no other.
         let places = match cell.question {
@@ -156,7 +207,7 @@ impl Core {
         }
     }
 
-    pub(super) fn finish_call(&mut self, now: Micros, cell: Arc<CallCell>, answer: Answer) {
+    pub(super) fn finish_call(&mut self, now: Micros, cell: OwedCall, answer: Answer) {
         let operation = cell.name;
         let result = match answer {
             Answer::Answered | Answer::AlreadyApplied => Ok(()),
@@ -183,7 +234,7 @@ impl Core {
             let reply = result.as_ref().map(|()| cell.reply());
             self.end_question(now, question, reply);
         }
-        cell.finish(result);
+        self.deferred.wakers.extend(cell.finish(result));
     }
 }
 

@@ -3,14 +3,13 @@
 //! Holds the state; moving bytes is [`super::inbound`]'s and [`super::outbound`]'s job.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use ringmain_proto::{Client, Frame, Micros};
 use ringmain_wire::FrameDecoder;
 
 use super::addresses::Addresses;
-use super::calls::CallCell;
+use super::calls::OwedCall;
 use crate::limits;
 use ringmain_io::driver::{ConnIndex, SocketOptions};
 use ringmain_io::memory::SlotToken;
@@ -70,7 +69,7 @@ pub(super) struct Connection {
 /// A call in the hands of the protocol client, and its header.
 pub(super) struct CallSlot {
     pub(super) header: SlotToken,
-    pub(super) cell: Option<Arc<CallCell>>,
+    pub(super) cell: Option<OwedCall>,
 }
 
 impl Connection {

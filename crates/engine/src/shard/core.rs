@@ -14,21 +14,21 @@ use ringmain_proto::{BatchKey, Deadline, Ended, FatalError, Frame, Micros, NotSe
 use super::connection::Connection;
 use super::lanes::{LaneEntry, is_wanted};
 use super::watch::Watches;
-use super::{Command, PurgeRequest, ShardShared};
+use super::{Command, PurgeRequest, ShardShared, Step};
 use crate::batch::SealedBatch;
 use crate::hooks::{self, Mutation, Point};
 use crate::outcome::NotSentReason;
-use crate::receipt::{BatchOutcome, Waiter};
+use crate::receipt::BatchOutcome;
 use crate::stats::LatencySamples;
+use crate::user_code::Deferred;
 use ringmain_io::driver::Driver;
 use ringmain_io::memory::SlotToken;
 
 /// A batch in the hands of a protocol client.
 pub(super) struct InFlight {
     pub(super) batch: SealedBatch,
-    /// When it was first handed to the ring, and its request number; zero before.
+    /// When it was first handed to the ring; zero before.
     pub(super) transmitted_at: Micros,
-    pub(super) request: u64,
     /// Its transmissions so far.
     pub(super) attempts: u32,
     /// A confirmation named another topic than the one that had the name when it was opened.
@@ -64,7 +64,8 @@ pub(super) struct Core {
     /// When pending lanes are next looked through for deadlines.
     pub(super) sweep_at: Micros,
     pub(super) watches: Watches,
-    pub(super) waiters: Vec<Waiter>,
+    /// Code of the application that this turn made due.
+    pub(super) deferred: Deferred,
     pub(super) samples: LatencySamples,
     commands: Vec<Command>,
     /// `Some` while a purge with hand-back is being carried out.
@@ -95,7 +96,7 @@ impl Core {
             is_memory_freed: false,
             sweep_at: Micros::MAX,
             watches: Watches::new(),
-            waiters: Vec::with_capacity(256),
+            deferred: Deferred::with_room(),
             samples: LatencySamples::new(),
             commands: Vec::with_capacity(16),
             purge: None,
@@ -103,14 +104,24 @@ impl Core {
         }
     }
 
+    /// Bytes of the tables that grow with slots and lanes.
+    pub(super) const fn tables_bytes(slots: u32, lanes_max: u32) -> usize {
+        let slot = size_of::<Option<InFlight>>() + size_of::<SlotToken>();
+        slots as usize * slot + lanes_max as usize * size_of::<Option<LaneEntry>>()
+    }
+
     /// Everything there is to do at `now`, until nothing moves any more. Ends with frames handed to the ring.
     pub(super) fn advance(&mut self, now: Micros, driver: &mut impl Driver) {
+        self.shared.at(Step::Commands);
         self.take_commands(now);
         if self.shared.news.take_replaced() {
             self.withdraw_replaced(now);
         }
+        self.shared.at(Step::Timers);
         self.run_timers(now);
+        self.shared.at(Step::Outcomes);
         self.resolve_outcomes(now);
+        self.shared.at(Step::Lanes);
         self.take_announced();
         loop {
             self.reopen_lanes();
@@ -118,6 +129,7 @@ impl Core {
             hooks::pass(Point::TookQueues);
             self.feed_lanes(now);
             self.submit_sealed(now);
+            self.shared.at(Step::Transmit);
             for conn in 0..self.conns.len() {
                 self.drive_connection(now, conn, driver);
             }
@@ -126,7 +138,10 @@ impl Core {
                 break;
             }
         }
+        self.shared.at(Step::Serve);
         self.serve_waiting();
+        // Last: every answer of this turn is given, every thread released, every frame ready to go.
+        self.deferred.run();
     }
 
     /// When the loop must turn again at the latest.
@@ -173,7 +188,7 @@ impl Core {
                 Command::Call(cell) => self.start_call(now, cell),
                 Command::Watch { topic, refresh_us } => self.watches.watch(now, topic, refresh_us),
                 Command::Unwatch { topic } => self.watches.unwatch(&topic),
-                Command::Purge(request) => self.purge(now, &request),
+                Command::Purge(request) => self.purge(now, &request.0),
                 Command::Resolved {
                     conn,
                     lookup,
@@ -208,7 +223,8 @@ impl Core {
             _ => false,
         };
         if conn.writing.iter().any(is_overdue) {
-            tracing::warn!(
+            ringmain_io::log!(
+                warn,
                 connection = index,
                 "the server does not read; closing to free records that are overdue"
             );
@@ -244,7 +260,7 @@ impl Core {
             batch.records,
             Deadline {
                 at: batch.deadline,
-                progress_us: batch.ledger.settings.delivery_timeout_us,
+                progress_us: batch.owed.ledger.settings.delivery_timeout_us,
             },
         ) {
             Ok(()) => {
@@ -254,7 +270,6 @@ impl Core {
                 *entry = Some(InFlight {
                     batch,
                     transmitted_at: Micros::ZERO,
-                    request: 0,
                     attempts: 0,
                     is_elsewhere: false,
                     written_at: Micros::ZERO,
@@ -313,9 +328,9 @@ impl Core {
             let place = &entry.lane.place;
             let batches = &self.batches;
             let is_meant = |BatchKey(key)| {
-                batches[key as usize]
-                    .as_ref()
-                    .is_some_and(|in_flight| Arc::ptr_eq(&in_flight.batch.ledger, &request.ledger))
+                batches[key as usize].as_ref().is_some_and(|in_flight| {
+                    Arc::ptr_eq(&in_flight.batch.owed.ledger, &request.ledger)
+                })
             };
             self.conns[place.conn as usize]
                 .client
@@ -327,19 +342,19 @@ impl Core {
         }
         // What is left is in a write that the kernel has not finished: only closing the connection frees it.
         for in_flight in self.batches.iter().flatten() {
-            if Arc::ptr_eq(&in_flight.batch.ledger, &request.ledger) {
+            if Arc::ptr_eq(&in_flight.batch.owed.ledger, &request.ledger) {
                 self.conns[in_flight.batch.lane.place.conn as usize]
                     .want_close("closed to free records that were given up".to_owned());
                 held = true;
             }
         }
         if held {
-            tracing::debug!(
+            ringmain_io::log!(
+                debug,
                 "closing connections to free batches that were given up in the middle of a write"
             );
         }
         self.purge = None;
-        request.done.set();
     }
 }
 
@@ -348,7 +363,7 @@ impl Core {
     #[cold]
     fn free_at_once(&mut self, request: &PurgeRequest) {
         for index in 0..self.batches.len() {
-            let is_meant = |held: &InFlight| Arc::ptr_eq(&held.batch.ledger, &request.ledger);
+            let is_meant = |held: &InFlight| Arc::ptr_eq(&held.batch.owed.ledger, &request.ledger);
             if let Some(held) = self.batches[index].take_if(|held| is_meant(held)) {
                 let unknown = BatchOutcome::Unknown { request: 1 };
                 self.finish_batch(held.batch, unknown);

@@ -100,10 +100,10 @@ impl Core {
         if client.state().is_closing_connection() {
             // Requests that were behind the one that got the eviction are answered as without a login. That says
             // nothing new, in particular not that the server forgot the client.
-            tracing::debug!(connection = index, %reason, "another eviction on a connection that is given up");
+            ringmain_io::log!(debug, connection = index, %reason, "another eviction on a connection that is given up");
             return;
         }
-        tracing::warn!(connection = index, %reason, "the server ended the session");
+        ringmain_io::log!(warn, connection = index, %reason, "the server ended the session");
         client.handle_eviction(now, reason);
         self.conns[index].given_up = Some(format!("the server ended the session: {reason}"));
         self.note_session(index);
@@ -124,7 +124,8 @@ impl Core {
     }
 
     fn refuse_bytes(&mut self, index: usize, what: &str) {
-        tracing::warn!(
+        ringmain_io::log!(
+            warn,
             connection = index,
             what,
             "the server sent bytes that are not a reply; closing the connection"
@@ -160,9 +161,9 @@ impl Core {
             conn.addresses.keep();
             // A warning like that of the loss, so that a log which shows the one shows the other.
             if logins > 1 {
-                tracing::warn!(connection = index, logins, "logged in again");
+                ringmain_io::log!(warn, connection = index, logins, "logged in again");
             } else {
-                tracing::info!(connection = index, "logged in");
+                ringmain_io::log!(info, connection = index, "logged in");
             }
             self.look_at_lanes_of(index);
         }

@@ -136,7 +136,7 @@ fn push_batch(
     in_flight.attempts += 1;
     if in_flight.transmitted_at == Micros::ZERO {
         in_flight.transmitted_at = now;
-        in_flight.request = request;
+        in_flight.batch.owed.request = request;
     }
 }
 

@@ -8,6 +8,7 @@ use ringmain_proto::{BatchKey, CallKey, Micros, NotSent, Outcome, Receipt};
 use ringmain_wire::SendMessagesRef;
 use ringmain_wire::batch::{GatherPiece, Integrity};
 
+use super::Step;
 use super::core::{Core, InFlight, login_refused};
 use crate::batch::{Body, SealedBatch};
 use crate::error::is_missing;
@@ -58,11 +59,11 @@ impl Core {
             // One transmission may be in the topic that had the name, another in the one that has it.
             Receipt::Stored { .. } if was_resent && in_flight.is_elsewhere => {
                 BatchOutcome::Unknown {
-                    request: in_flight.request,
+                    request: in_flight.batch.owed.request,
                 }
             }
             Receipt::StoredOffsetUnknown if was_resent && is_replaced => BatchOutcome::Unknown {
-                request: in_flight.request,
+                request: in_flight.batch.owed.request,
             },
             Receipt::Stored {
                 partition_id,
@@ -121,12 +122,22 @@ impl Core {
             if hooks::commits(Mutation::GateForgotten) {
                 return;
             }
-            self.shared.slots().serve_waiting();
-            self.shared.credit().serve_waiting();
+            let wakers = &mut self.deferred.wakers;
+            self.shared
+                .slots()
+                .serve_waiting_with(|waker| wakers.push(waker));
+            self.shared
+                .credit()
+                .serve_waiting_with(|waker| wakers.push(waker));
         }
     }
 
-    /// Tells the receipts and gives the memory back. The only end of a batch.
+    pub(super) fn count_answer(&self, batch: &SealedBatch) {
+        let stats = &self.shared.stats;
+        stats.count_request(batch.records, batch.payload_bytes);
+    }
+
+    /// Tells the receipts and gives the memory back. The only end of a batch while the shard runs.
     pub(super) fn finish_batch(&mut self, batch: SealedBatch, outcome: BatchOutcome) {
         if let Some(purge) = &self.purge
             && purge.hand_back
@@ -146,27 +157,27 @@ impl Core {
                     .map(|record| (batch.lane.partition, record)),
             );
         }
-        batch.ledger.resolve(&outcome, batch.records);
-        self.shared
-            .stats
-            .count_request(batch.records, batch.payload_bytes);
+        self.shared.at(Step::FinishBatch);
+        self.count_answer(&batch);
         self.is_memory_freed = true;
         // Memory first: whoever is woken by a receipt finds room. Those who wait for memory are served once a turn.
         match batch.body {
             Body::Copied { slot, .. } => self.shared.slots().put_quietly(slot),
             Body::Gathered {
                 sealed,
-                payloads,
+                mut payloads,
                 credit_bytes,
             } => {
                 self.shared.slots().put_quietly(sealed.buf);
-                self.shared.keep_payload_list(payloads);
                 if !hooks::commits(Mutation::CreditKept) {
                     self.shared.credit().put_quietly(credit_bytes);
                 }
+                // Their owners are the application's: dropped when all of this turn is answered.
+                self.deferred.payloads.append(&mut payloads);
+                self.shared.keep_payload_list(payloads);
             }
         }
-        batch.cell.resolve(outcome, &mut self.waiters);
+        batch.owed.settle(outcome, &mut self.deferred);
     }
 }
 

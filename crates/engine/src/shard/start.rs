@@ -21,6 +21,7 @@ use crate::error::BuildError;
 use crate::gate::{Gate, Units};
 use crate::limits;
 use crate::resolver::Targets;
+use crate::user_code::{Role, set_role};
 use ringmain_io::driver::{ConnIndex, Driver, SocketOptions};
 use ringmain_io::memory::{Arena, ArenaConfig, DriverMemory, SlotToken};
 use ringmain_io::transport::{Transport, TransportConfig};
@@ -54,6 +55,8 @@ pub(crate) struct ShardThread {
     pub(crate) arena: Arc<Arena>,
     /// The core that the thread is pinned to.
     pub(crate) core: Option<usize>,
+    /// Memory of its tables, all of it taken at the start.
+    pub(crate) tables_bytes: usize,
     pub(crate) thread: JoinHandle<()>,
 }
 
@@ -82,6 +85,14 @@ impl ShardConfig {
     }
 }
 
+impl ShardConfig {
+    /// The tables of the protocol clients, each with room for every slot, and the shard's own.
+    pub(crate) fn tables_bytes(&self) -> usize {
+        let clients: usize = self.clients.iter().map(Client::memory_bytes).sum();
+        clients + Core::tables_bytes(self.slots, self.lanes_max)
+    }
+}
+
 /// Starts a shard and waits until its ring stands.
 ///
 /// # Errors
@@ -90,12 +101,14 @@ pub(crate) fn start(mut config: ShardConfig, with: &ShardStart) -> Result<ShardT
     let memory =
         DriverMemory::new(&config.arena()).map_err(|error| BuildError::Setup(error.to_string()))?;
     let arena = Arc::clone(memory.arena());
+    let tables_bytes = config.tables_bytes();
     let (sender, receiver) = mpsc::channel();
     let (clock, credit) = (with.clock.clone(), Arc::clone(&with.credit));
     let thread_arena = Arc::clone(&arena);
     let thread = std::thread::Builder::new()
         .name(format!("ringmain-shard-{}", config.index))
         .spawn(move || {
+            set_role(Role::Shard);
             // Kept for as long as the thread runs.
             let choice = config.core.take();
             let pinned = choice.as_ref().and_then(|core| pin(config.index, core.id));
@@ -134,6 +147,7 @@ pub(crate) fn start(mut config: ShardConfig, with: &ShardStart) -> Result<ShardT
         shared,
         arena,
         core,
+        tables_bytes,
         thread,
     })
 }
@@ -168,10 +182,11 @@ pub(crate) fn start_turned<D: Driver>(
 /// Pins the thread; the core, if the system did it.
 fn pin(shard: u16, core: usize) -> Option<usize> {
     if core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
-        tracing::info!(shard, core, "the shard's thread is pinned");
+        ringmain_io::log!(info, shard, core, "the shard's thread is pinned");
         return Some(core);
     }
-    tracing::warn!(
+    ringmain_io::log!(
+        warn,
         shard,
         core,
         "cannot pin the shard's thread to this core; it runs unpinned"

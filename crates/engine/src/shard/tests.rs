@@ -42,7 +42,7 @@ fn lane() -> Arc<Lane> {
         )),
         0,
         Arc::new(shard),
-        &Arc::new(Callbacks::new()),
+        &Arc::new(Callbacks::unlimited()),
         1,
     ))
 }

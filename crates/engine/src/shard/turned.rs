@@ -3,70 +3,57 @@
 use std::time::Duration;
 
 use ringmain_io::driver::{Driver, DriverError};
-use ringmain_proto::{Client, Micros};
+use ringmain_proto::Client;
 
 use super::core::Core;
-use super::run::{PANICKED, conclude, turn};
+use super::run::Running;
 
 /// See the module. Dropping it is the end of a shard whose thread panicked.
 pub(crate) struct Turned<D: Driver> {
     /// `None` when the shard has ended.
-    parts: Option<(Core, D)>,
-    published_at: Micros,
+    running: Option<Running<D>>,
 }
 
 impl<D: Driver> Turned<D> {
     pub(super) fn new(core: Core, driver: D) -> Self {
         Self {
-            parts: Some((core, driver)),
-            published_at: Micros::ZERO,
+            running: Some(Running::new(core, driver)),
         }
     }
 
     /// One turn and one call of the driver's `wait`, which must not sleep. Says how long that call was
     /// allowed to; `None` when the shard has ended.
     pub(crate) fn turn(&mut self) -> Result<Option<Duration>, DriverError> {
-        let Some((core, driver)) = &mut self.parts else {
+        let Some(running) = &mut self.running else {
             return Ok(None);
         };
-        let Some(timeout) = turn(core, driver, &mut self.published_at) else {
-            self.end(None);
+        let Some(timeout) = running.turn() else {
+            self.running = None;
             return Ok(None);
         };
-        if let Err(error) = driver.wait(Some(timeout)) {
-            self.end(Some(error.to_string()));
+        if let Err(error) = running.driver().wait(Some(timeout)) {
+            running.fail(error.to_string());
+            self.running = None;
             return Err(error);
         }
         Ok(Some(timeout))
     }
 
     pub(crate) fn driver(&mut self) -> Option<&mut D> {
-        self.parts.as_mut().map(|(_, driver)| driver)
+        self.running.as_mut().map(Running::driver)
     }
 
     /// The protocol client of a connection; `None` when the shard has ended.
     pub(crate) fn client(&self, conn: usize) -> Option<&Client> {
-        let (core, _) = self.parts.as_ref()?;
-        core.conns.get(conn).map(|conn| &conn.client)
+        let running = self.running.as_ref()?;
+        running.core.conns.get(conn).map(|conn| &conn.client)
     }
 
     /// Panics when a table of the shard contradicts another.
     pub(crate) fn check_invariants(&self) {
-        if let Some((core, _)) = &self.parts {
-            core.check_invariants();
+        if let Some(running) = &self.running {
+            running.core.check_invariants();
         }
-    }
-
-    fn end(&mut self, failure: Option<String>) {
-        if let Some((core, driver)) = self.parts.take() {
-            conclude(core, driver, failure);
-        }
-    }
-}
-
-impl<D: Driver> Drop for Turned<D> {
-    fn drop(&mut self) {
-        self.end(Some(PANICKED.to_owned()));
     }
 }
 
@@ -102,6 +89,6 @@ impl Core {
             self.lanes_due.is_empty(),
             "every lane that was due was looked at"
         );
-        assert!(self.waiters.is_empty(), "every waiter was told");
+        assert!(self.deferred.is_empty(), "every task was woken");
     }
 }

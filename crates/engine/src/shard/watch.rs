@@ -19,7 +19,7 @@ use ringmain_wire::codec::{Decode, Encode};
 use ringmain_wire::payload::topic::{GetTopic, TopicDetails};
 use ringmain_wire::{CommandCode, Operation};
 
-use super::calls::CallCell;
+use super::calls::{CallCell, OwedCall};
 use super::core::Core;
 use crate::error::CallError;
 use crate::limits::REFRESH_CALLS_MAX;
@@ -199,7 +199,7 @@ impl Core {
                 body.into(),
                 Duration::from_micros(ASK_TIMEOUT_US),
             );
-            self.start_call(now, Arc::new(cell.asking(question)));
+            self.start_call(now, OwedCall::new(Arc::new(cell.asking(question))));
         }
     }
 
@@ -224,9 +224,11 @@ impl Core {
         match found {
             Ok(Some(found)) => take_sighting(topic, *asked_at, &found),
             Ok(None) if was_missing => {}
-            Ok(None) => tracing::warn!(topic = %topic.name, "the topic does not exist any more"),
+            Ok(None) => {
+                ringmain_io::log!(warn, topic = %topic.name, "the topic does not exist any more");
+            }
             Err(error) => {
-                tracing::warn!(topic = %topic.name, error, "no answer to GetTopic; asking again");
+                ringmain_io::log!(warn, topic = %topic.name, error, "no answer to GetTopic; asking again");
             }
         }
     }
@@ -242,13 +244,12 @@ fn take_sighting(topic: &Topic, asked_at: Micros, found: &TopicDetails<'_>) {
     });
     let count = topic.partitions_count();
     match met {
-        Met::Another => tracing::warn!(
-            topic = %topic.name,
+        Met::Another => ringmain_io::log!(warn, topic = %topic.name,
             count,
             "another topic has this name now; what was accepted before is not sent any more"
         ),
         Met::Same if count != before => {
-            tracing::info!(topic = %topic.name, before, count, "partition count changed");
+            ringmain_io::log!(info, topic = %topic.name, before, count, "partition count changed");
         }
         Met::Same | Met::Outdated => {}
     }

@@ -228,6 +228,8 @@ fn engine_numbers(stats: &Stats) -> Vec<Number> {
         slots: Gauge "Slots for batches."
         by_reference_bytes_free: Gauge "Bytes left for records by reference."
         arena_bytes: Gauge "Bytes of all arenas."
+        tables_bytes: Gauge "Bytes of the tables of protocol clients and shards."
+        callbacks_waiting: Gauge "Receipt callbacks that have not run."
         turns "shard_turns": Counter "Turns of the loops of the shards.";
         beside account transport shards cores latencies
     }

@@ -143,6 +143,8 @@ fn all_different() -> (Stats, u64) {
         slots: next(),
         by_reference_bytes_free: next(),
         arena_bytes: next(),
+        tables_bytes: next(),
+        callbacks_waiting: next(),
         turns: next(),
         transport,
         shards: vec![shard_info()],

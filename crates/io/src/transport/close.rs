@@ -120,7 +120,8 @@ impl Drop for Transport {
             registration::unregister(&self.ring);
             return;
         }
-        tracing::error!(
+        crate::log!(
+            error,
             "operations are still with the kernel at teardown; their memory is leaked on purpose"
         );
         self.arena.mapping().abandon();

@@ -23,7 +23,7 @@ pub(super) fn register_recv_ring(ring: &Ring, arena: &Arc<Arena>) -> Option<Recv
     RecvRing::register(&ring.submitter(), arena)
         .inspect_err(|error| {
             // EINVAL: unknown (before 5.19). ENOMEM: locked memory. Whatever it is, receiving works without.
-            tracing::warn!(%error, memlock_bytes = memlock_bytes(), "no ring of receive buffers; receives are single");
+            crate::log!(warn, %error, memlock_bytes = memlock_bytes(), "no ring of receive buffers; receives are single");
         })
         .ok()
 }
@@ -108,7 +108,8 @@ fn warn_partial(registered_bytes: usize, wanted_bytes: usize, refusal: Option<io
         || "the kernel registers at most 1 GiB as one buffer".to_owned(),
         |error| error.to_string(),
     );
-    tracing::warn!(
+    crate::log!(
+        warn,
         registered_bytes,
         wanted_bytes,
         memlock_bytes = memlock_bytes(),

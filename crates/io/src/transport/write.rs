@@ -269,7 +269,8 @@ impl Transport {
             .expect("an operation in flight belongs to a write");
         match errno::on_write(errno, path) {
             OnWrite::LeavePath => {
-                tracing::warn!(
+                crate::log!(
+                    warn,
                     path = path.name(),
                     errno,
                     "the kernel refuses this write path; it is not used again"

@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 
 use bytes::Bytes;
 
+use crate::foreign;
 use crate::memory::Mapping;
 
 /// Most iovecs the kernel takes in one call (`UIO_MAXIOV`).
@@ -162,7 +163,7 @@ impl WriteQueue {
         for block in self.blocks.drain(..) {
             mapping.lend_end(block);
         }
-        self.held.clear();
+        foreign::drop_each("the owner of a payload", &mut self.held);
         self.iovecs.clear();
         (self.first, self.foreign_pieces) = (0, 0);
         (self.bytes, self.done_bytes) = (0, 0);

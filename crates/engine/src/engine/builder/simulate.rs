@@ -13,7 +13,6 @@ use crate::engine::registry::Registry;
 use crate::engine::{Engine, EngineInner, ShardHandle};
 use crate::error::{BuildError, CallError};
 use crate::gate::{Gate, Units};
-use crate::receipt::Callbacks;
 use crate::shard::{ShardStart, start_turned};
 use crate::simulation::{TurnedShard, VirtualClock};
 
@@ -64,12 +63,14 @@ impl EngineBuilder {
             let clients = (0..*conns).map(&mut client).collect();
             let login = (Arc::clone(&targets), login_body.clone());
             let config = self.shard_config(index, &plan, clients, login);
+            let tables_bytes = config.tables_bytes();
             let (shard, arena) = start_turned(config, &start, with.driver)?;
             let shared = Arc::clone(shard.shared());
             handles.push(ShardHandle {
                 shared,
                 arena,
                 core: None,
+                tables_bytes,
             });
             shards.push(shard);
         }
@@ -77,8 +78,8 @@ impl EngineBuilder {
         let inner = Arc::new(EngineInner {
             news: news.collect(),
             shards: handles,
+            callbacks: self.callbacks(&start.credit),
             credit: start.credit,
-            callbacks: Arc::new(Callbacks::new()),
             clock: start.clock,
             process: this_process()?,
             slot_bytes: self.slot_bytes,
