@@ -12,7 +12,7 @@ use crate::args::DumpArgs;
 use crate::exit::Failure;
 use crate::say;
 use crate::server::Server;
-use crate::stdio::Output;
+use crate::stdio::{Output, was_closed};
 
 /// Bytes of payload that one poll asks for, by the size of the records seen so far. The reply is held in memory.
 const POLL_BYTES_WANTED: u64 = 4 * 1024 * 1024;
@@ -27,6 +27,9 @@ const OUTPUT_BYTES: usize = 256 * 1024;
 /// [`Failure::ServerMissing`], [`Failure::TopicMissing`], [`Failure::PartitionMissing`], those of a server that cannot
 /// be reached or refuses, and those of standard output.
 pub(crate) fn run(args: DumpArgs) -> Result<(), Failure> {
+    if was_closed(rustix::stdio::stdout()) {
+        return Err(Failure::NoOutput);
+    }
     let server = Server::given(&args.server)?;
     let engine = Engine::builder()
         .server(server.url())

@@ -131,6 +131,10 @@ pub(crate) enum Failure {
     Input { path: PathBuf, source: io::Error },
     #[error("cannot read standard input: {source}; give a FILE instead")]
     StandardInput { source: io::Error },
+    #[error("standard input is closed; give a FILE, or an input (< /dev/null for none)")]
+    InputClosed,
+    #[error("standard output is closed, so the records have no place to go; give one (> FILE)")]
+    NoOutput,
     #[error("cannot write to standard output: {source}; free space or choose another place")]
     Output { source: io::Error },
     /// The reader of standard output went away, as `head` does. Nothing is wrong and nothing is printed.
@@ -286,6 +290,8 @@ impl Failure {
             | Failure::ScriptFile { .. }
             | Failure::Input { .. }
             | Failure::StandardInput { .. }
+            | Failure::InputClosed
+            | Failure::NoOutput
             | Failure::Output { .. } => Code::Files,
             Failure::OutputClosed => Code::Done,
             Failure::Unreachable { .. } | Failure::NoReply { .. } => Code::Unreachable,
@@ -337,6 +343,10 @@ impl Failure {
                 option: flag(option),
                 other: flag(other),
                 why,
+            },
+            BuildError::PartitionsMax { count, max, .. } => Failure::PartitionsMax {
+                found: Some(count),
+                max,
             },
             BuildError::Setup(cause) => Failure::Machine { cause },
             BuildError::Call(error) => Failure::from_call(error, server),

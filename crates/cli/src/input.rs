@@ -81,7 +81,7 @@ impl Blocks {
     /// Opens `file`, or standard input for `-` and none, and starts reading.
     ///
     /// # Errors
-    /// [`Failure::Input`] when the file cannot be opened, [`Failure::FileIsUrl`] when it is no file at all, and
+    /// [`Failure::InputClosed`], [`Failure::Input`] when the file cannot be opened, [`Failure::FileIsUrl`] when it is no file at all, and
     /// [`Failure::Machine`] when there is no thread to be had.
     pub(crate) fn open(file: Option<&Path>) -> Result<Self, Failure> {
         let (source, reader) = match file {
@@ -94,6 +94,7 @@ impl Blocks {
                 let reader = open(path).map_err(|error| failed(&source, error))?;
                 (source, Some(reader))
             }
+            _ if stdio::was_closed(rustix::stdio::stdin()) => return Err(Failure::InputClosed),
             _ => (Source::StandardInput, None),
         };
         let (waker, events) = sync_channel(BLOCKS_AHEAD);

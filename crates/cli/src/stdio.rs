@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, major, minor};
 use rustix::io::Errno;
 
 /// Reads what is there into `buffer`, waiting until there is something. 0 is the end.
@@ -57,6 +58,18 @@ pub(crate) fn write_now(to: BorrowedFd<'_>, bytes: &[u8]) -> bool {
     let ready = poll(&mut wanted, Some(&Timespec::default()));
     ready.is_ok_and(|count| count > 0)
         && rustix::io::write(to, bytes).is_ok_and(|written| written == bytes.len())
+}
+
+/// Whether standard input or output, `of`, was closed when this process began.
+///
+/// Rust's runtime puts `/dev/null`, opened to read and write, in the place of a closed one before `main` runs. Another
+/// process may hand over the same, if seldom: a shell opens it for one direction.
+pub(crate) fn was_closed(of: BorrowedFd<'_>) -> bool {
+    let is_null = fstat(of).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+            && (major(stat.st_rdev), minor(stat.st_rdev)) == (1, 3)
+    });
+    is_null && fcntl_getfl(of).is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
 /// Waits until `of` may be ready. A signal ends the wait early, and the caller tries again anyway.

@@ -134,3 +134,32 @@ fn names_of_files_may_be_any_bytes() {
     process.interrupt();
     assert_eq!(process.ended().code, 0);
 }
+
+#[test]
+fn what_was_closed_is_an_error_and_what_leads_nowhere_is_not() {
+    let broker = Broker::start();
+    assert_eq!(broker.run(&["send", "--create"], b"a\n").code, 0);
+    for (command, redirected, code, words) in [
+        ("send", "<&-", 3, "standard input is closed"),
+        ("dump", ">&-", 3, "standard output is closed"),
+        ("send", "</dev/null", 0, ""),
+        ("dump", ">/dev/null", 0, "1 records"),
+    ] {
+        let script = format!("exec \"$0\" {command} --stream s --topic t {redirected}");
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &script, env!("CARGO_BIN_EXE_ringmain")])
+            .env("RINGMAIN_SERVER", broker.url())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let ended = run(shell, b"b\n");
+        assert_eq!(ended.code, code, "{command} {redirected}: {}", ended.err);
+        assert!(
+            ended.err.contains(words),
+            "{command} {redirected}: {}",
+            ended.err
+        );
+    }
+    assert_eq!(broker.run(&["dump"], b"").out, b"a\n");
+}
