@@ -305,6 +305,12 @@ fn end_list(text: &mut String, with: char) {
     text.push(with);
 }
 
+/// A cost that was measured. A path that stalled is left out of the trial with an endless one, which is no number of
+/// JSON.
+fn measured(cost: Option<f64>) -> Option<f64> {
+    cost.filter(|cost| cost.is_finite())
+}
+
 fn write_json_shard(text: &mut String, shard: &TransportInfo) {
     let TransportInfo {
         features: in_use,
@@ -332,7 +338,7 @@ fn write_json_shard(text: &mut String, shard: &TransportInfo) {
             traffic.name()
         );
         for path in CarriedBy::ALL {
-            if let Some(cost) = path_costs[traffic as usize][path as usize] {
+            if let Some(cost) = measured(path_costs[traffic as usize][path as usize]) {
                 let _ = write!(text, "\"{}\":{cost:.0},", path.name());
             }
         }
@@ -419,7 +425,7 @@ fn write_shards(text: &mut String, shards: &[TransportInfo]) {
     for (shard, info) in shards.iter().enumerate() {
         for traffic in Traffic::ALL {
             for path in CarriedBy::ALL {
-                if let Some(cost) = info.path_costs[traffic as usize][path as usize] {
+                if let Some(cost) = measured(info.path_costs[traffic as usize][path as usize]) {
                     let (traffic, path) = (traffic.name(), path.name());
                     let _ = writeln!(
                         text,
