@@ -176,8 +176,8 @@ pub(crate) struct SendArgs {
     #[arg(long, value_enum, default_value_t = OrderingArg::Strict)]
     pub(crate) ordering: OrderingArg,
 
-    /// How long the login and each record may take, in seconds, 1 to 86400; also how long to drain after Ctrl-C or a
-    /// record that is not stored.
+    /// How long the login may take, and a record while the server answers nothing that is ahead of it, in seconds,
+    /// 1 to 86400; also how long to drain after Ctrl-C or a record that is not stored.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }

@@ -56,6 +56,9 @@ pub(crate) fn run(args: SendArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     let started = Instant::now();
     let mut sender = Sender::new(producer, &args, stopping);
     let sent = sender.send_all(&input);
+    // A slow server is waited for as long as it makes progress: each record ends by itself without. A signal or a lost
+    // record closes the producer from the other thread, which ends this wait.
+    let _all = sent.is_ok() && sender.producer.flush(Duration::MAX);
     sender.producer.close(timeout);
     // Asked for before the connections are closed, which counts as well.
     let is_connection_lost = engine.stats().disconnects > 0;

@@ -79,6 +79,12 @@ fn faults_that_a_retry_mends() {
 }
 
 #[test]
+fn a_slow_server_is_waited_for_although_the_whole_takes_longer_than_the_timeout() {
+    let slow = "[[fault]]\nrequest = 'SendMessages'\ntimes = 0\naction = 'delay'\nus = 200000\n";
+    promise_holds(slow, "1", &[0]);
+}
+
+#[test]
 fn faults_that_leave_it_open_whether_a_record_is_stored() {
     for action in [
         "action = 'lose_windows'",
