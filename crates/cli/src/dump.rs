@@ -33,6 +33,8 @@ pub(crate) fn run(args: DumpArgs) -> Result<(), Failure> {
     let server = Server::given(&args.server)?;
     let engine = Engine::builder()
         .server(server.url())
+        // One answer after the other: a core would be taken from those who send.
+        .cores([])
         .connect_timeout_us(args.timeout * 1_000_000)
         .build()
         .map_err(|error| Failure::from_build(error, &server.shown()))?;

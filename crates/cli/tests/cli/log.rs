@@ -7,8 +7,8 @@ fn a_connection_that_is_lost_and_made_again() {
     let broker = Broker::start_with_fault("request = 'SendMessages'\naction = 'commit_and_cut'\n");
     let ended = broker.run(&["send", "--create"], b"a\n");
     assert_eq!(ended.code, 0, "{}", ended.err);
-    let warnings: Vec<&str> = ended
-        .err
+    let said = ended.said();
+    let warnings: Vec<&str> = said
         .lines()
         .filter(|line| line.starts_with("ringmain: warning: "))
         .collect();
@@ -20,7 +20,7 @@ fn a_connection_that_is_lost_and_made_again() {
 fn nothing_is_said_when_nothing_is_amiss() {
     let broker = Broker::start();
     let ended = broker.run(&["send", "--create"], b"a\n");
-    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+    assert_eq!((ended.code, ended.said().as_str()), (0, ""));
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn a_reader_that_leaves_early_is_no_failure() {
     out.read_exact(&mut [0; 10]).expect("the first bytes");
     drop(out);
     let ended = dump.ended();
-    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+    assert_eq!((ended.code, ended.said().as_str()), (0, ""));
 }
 
 #[test]
@@ -178,5 +178,5 @@ fn a_log_that_begins_above_0_is_said_to() {
     let whole = Broker::start();
     sent(&whole.run(&["send", "--create"], b"a\nb\n"), 2);
     let dumped = whole.run(&["dump"], b"");
-    assert_eq!(dumped.err, "ringmain: 2 records\n");
+    assert_eq!(dumped.said(), "ringmain: 2 records\n");
 }

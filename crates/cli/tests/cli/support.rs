@@ -24,6 +24,24 @@ pub(crate) struct Ended {
     pub(crate) err: String,
 }
 
+impl Ended {
+    /// Standard error without the warnings that are about the machine the test runs on.
+    pub(crate) fn said(&self) -> String {
+        let lines = self.err.split_inclusive('\n');
+        lines.filter(|line| !is_of_machine(line)).collect()
+    }
+}
+
+/// Whether a line warns of the machine: its cores, its limit of locked memory.
+fn is_of_machine(line: &str) -> bool {
+    let of_machine = [
+        "a core of its own",
+        "arena is registered",
+        "no ring of receive buffers",
+    ];
+    of_machine.iter().any(|words| line.contains(words))
+}
+
 /// The command `ringmain` with `arguments`, knowing no server but one among them.
 pub(crate) fn ringmain(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringmain"));
@@ -129,8 +147,17 @@ impl Process {
         self
     }
 
-    /// Reads one line of its standard error.
+    /// Reads one line of its standard error, but none of the warnings about the machine.
     pub(crate) fn read_err_line(&mut self) -> String {
+        loop {
+            let line = self.read_any_err_line();
+            if !is_of_machine(&line) {
+                return line;
+            }
+        }
+    }
+
+    fn read_any_err_line(&mut self) -> String {
         let err = self.err.as_mut().expect("not taken before");
         let mut line = Vec::new();
         let mut byte = [0];
