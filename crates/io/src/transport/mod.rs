@@ -435,7 +435,7 @@ impl Driver for Transport {
             paths: self.trials.map(|trial| trial.decided()),
             path_costs: self
                 .trials
-                .map(|trial| CarriedBy::ALL.map(|path| trial.cost(path))),
+                .map(|trial| CarriedBy::ALL.map(|path| trial.cost_told(path))),
             submission_entries: self.ring.sq_entries(),
             completion_entries: self.ring.cq_entries(),
             page_kind: self.arena.page_kind(),

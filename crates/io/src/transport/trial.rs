@@ -144,6 +144,11 @@ impl Trial {
         self.median(&self.costs, path)
     }
 
+    /// What it found, to be told: nothing of a path that stalls, whose cost is without bound.
+    pub(super) fn cost_told(&self, path: CarriedBy) -> Option<f64> {
+        self.cost(path).filter(|cost| cost.is_finite())
+    }
+
     fn median(&self, table: &[[f64; TURNS + 1]; WRITE_PATHS], path: CarriedBy) -> Option<f64> {
         let mut counted = table[path as usize];
         let counted = &mut counted[1..];
@@ -259,6 +264,9 @@ mod tests {
                 trial.record(path, 1 << 20, spent);
             }
             assert_ne!(trial.decided(), Some(stalled));
+            let told = CarriedBy::ALL.map(|path| trial.cost_told(path));
+            assert_eq!(told[stalled as usize], None, "no number says it");
+            assert!(told.iter().flatten().all(|cost| cost.is_finite()));
             let turns = if stalled == CarriedBy::SendMsg {
                 TURNS as u32 + 1
             } else {
