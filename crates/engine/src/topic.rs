@@ -30,6 +30,9 @@ use crate::growing::Growing;
 use crate::lane::Lane;
 use ringmain_io::driver::WakeHandle;
 
+/// In place of a stream's number that no confirmation has told. No server gives this one: its numbers are dense.
+pub(crate) const STREAM_UNTOLD: u32 = u32::MAX;
+
 /// What a shard is to look at about topics. Cold: rung when something is wrong or has changed.
 pub(crate) struct TopicNews {
     /// Names about which the server is to be asked now. Only the first shard asks.
@@ -94,6 +97,13 @@ pub(crate) struct Life {
     pub(crate) ids: (u32, u32),
 }
 
+impl Life {
+    /// Whether a confirmation that names these numbers may be of this life.
+    pub(crate) fn fits(&self, ids: (u32, u32)) -> bool {
+        fits(self.ids, ids)
+    }
+}
+
 impl TopicName {
     /// Names of 1 to 255 bytes; the builder checks. `ids` are the server's numbers of stream and topic.
     pub(crate) fn new(
@@ -140,9 +150,12 @@ impl TopicName {
 
     /// A confirmation named these numbers. Others than before: the name may mean another topic.
     pub(crate) fn note_ids(self: &Arc<Self>, ids: (u32, u32)) {
-        if self.ids() != ids {
+        let before = self.ids();
+        if before != ids {
             self.ids.store(pack(ids), Ordering::Relaxed);
-            self.mark_stale();
+            if !fits(before, ids) {
+                self.mark_stale();
+            }
         }
     }
 
@@ -253,9 +266,8 @@ impl Topic {
         if is_same {
             return Met::Same;
         }
-        // The stream's number is told by the first confirmation.
-        let (stream_id, _) = self.name.ids();
-        let ids = pack((stream_id, sighting.topic_id));
+        // It may be another stream too: the first confirmation tells.
+        let ids = pack((STREAM_UNTOLD, sighting.topic_id));
         self.name.ids.store(ids, Ordering::Relaxed);
         self.name.end_life();
         Met::Another
@@ -327,6 +339,11 @@ impl Drop for HeldTopic {
     fn drop(&mut self) {
         self.engine.let_go(&self.topic);
     }
+}
+
+/// Whether numbers that a confirmation names are those known so far.
+fn fits((stream_id, topic_id): (u32, u32), told: (u32, u32)) -> bool {
+    topic_id == told.1 && (stream_id == told.0 || stream_id == STREAM_UNTOLD)
 }
 
 fn pack((stream_id, topic_id): (u32, u32)) -> u64 {

@@ -110,8 +110,23 @@ impl Engine {
         let Some(details) = decode::<Option<StreamDetails<'_>>>("GetStream", &reply)? else {
             return Ok(None);
         };
+        self.topic_of(details.stream.id, stream, topic, timeout)
+    }
+
+    /// [`Engine::topic`] without a question about the stream, whose answer lists every topic in it.
+    pub(crate) fn topic_of(
+        &self,
+        stream_id: u32,
+        stream: &str,
+        topic: &str,
+        timeout: Duration,
+    ) -> Result<Option<TopicInfo>, CallError> {
+        #[cfg(feature = "simulation")]
+        if let Some(told) = crate::simulation::told_topic() {
+            return Ok(Some(told));
+        }
         let get_topic = GetTopic {
-            stream_id: get_stream.stream_id,
+            stream_id: encode("GetTopic", Identifier::named(stream))?,
             topic_id: encode("GetTopic", Identifier::named(topic))?,
         };
         let Some(reply) = absent(self.command("GetTopic", &get_topic, timeout))? else {
@@ -119,7 +134,7 @@ impl Engine {
         };
         let found = decode::<Option<TopicDetails<'_>>>("GetTopic", &reply)?;
         Ok(found.map(|found| TopicInfo {
-            stream_id: details.stream.id,
+            stream_id,
             topic_id: found.topic.id,
             created_at_us: found.topic.created_at,
             partitions_count: found.topic.partitions_count,

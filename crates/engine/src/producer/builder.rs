@@ -16,7 +16,7 @@ use crate::limits;
 use crate::partitioner::Partitioning;
 use crate::producer::{Ordering, Producer};
 use crate::shard::Command;
-use crate::topic::{HeldTopic, Met, Sighting, Topic, TopicName};
+use crate::topic::{HeldTopic, Met, STREAM_UNTOLD, Sighting, Topic, TopicName};
 
 /// How long a producer waits for each of the server's answers while it is built.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -233,20 +233,25 @@ impl ProducerBuilder {
     }
 
     fn find_topic(&self) -> Result<TopicInfo, BuildError> {
-        if let Some(info) = self.engine.topic(&self.stream, &self.topic, CALL_TIMEOUT)? {
+        let (stream, topic) = (&self.stream, &self.topic);
+        let find = || {
+            self.engine
+                .topic_of(STREAM_UNTOLD, stream, topic, CALL_TIMEOUT)
+        };
+        if let Some(info) = find()? {
             return Ok(info);
         }
         if let Some(partitions) = self.create_partitions {
-            self.engine.create_stream(&self.stream, CALL_TIMEOUT)?;
+            self.engine.create_stream(stream, CALL_TIMEOUT)?;
             self.engine
-                .create_topic(&self.stream, &self.topic, partitions, CALL_TIMEOUT)?;
-            if let Some(info) = self.engine.topic(&self.stream, &self.topic, CALL_TIMEOUT)? {
+                .create_topic(stream, topic, partitions, CALL_TIMEOUT)?;
+            if let Some(info) = find()? {
                 return Ok(info);
             }
         }
         Err(BuildError::TopicMissing {
-            stream: self.stream.clone(),
-            topic: self.topic.clone(),
+            stream: stream.clone(),
+            topic: topic.clone(),
         })
     }
 

@@ -181,7 +181,7 @@ fn note_ids(batches: &mut [Option<InFlight>], matched: ReplyMatch, payload: &[u8
         && let [only] = reply.confirmations()
     {
         let ids = (only.stream_id(), only.topic_id());
-        in_flight.is_elsewhere |= ids != in_flight.batch.life.ids;
+        in_flight.is_elsewhere |= !in_flight.batch.life.fits(ids);
         in_flight.batch.lane.topic.note_ids(ids);
     }
 }
