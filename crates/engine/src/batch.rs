@@ -128,8 +128,8 @@ pub(crate) struct SealedBatch {
     pub(crate) lane: Arc<Lane>,
     pub(crate) owed: Owed,
     pub(crate) body: Body,
-    /// How often its lane was resumed before it was sealed.
-    pub(crate) resumptions: u32,
+    /// The losses of its lane that the application had accepted before it was sealed.
+    pub(crate) resumed_losses: u32,
     /// What its records are meant for.
     pub(crate) life: Life,
     /// At least 1.

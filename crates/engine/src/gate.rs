@@ -157,7 +157,7 @@ impl<S: Stock> Gate<S> {
         Some(first.want)
     }
 
-    #[cfg(all(test, not(ringmain_loom)))]
+    /// Whether somebody waits.
     pub(crate) fn has_waiters(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }

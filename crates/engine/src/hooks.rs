@@ -45,10 +45,12 @@ pub enum Mutation {
     CreditKept,
     /// A lane that has room again is not looked at.
     LaneLeftOut,
-    /// After a login the last lane of the connection is not looked at.
-    LaneLeftOutAtLogin,
     /// The shard looks at its queues before it takes a lane's flag back.
     FlagClearedLate,
+    /// A lane without room when a sender began to wait for memory lingers on when it has room.
+    HurryForgotten,
+    /// A resumption of strict order accepts what is lost after it, too.
+    ResumedTooEarly,
     /// A batch that lingers is not waited for.
     LingerForgotten,
     /// A batch lingers twice as long as it may.

@@ -70,6 +70,8 @@ pub(crate) struct Lane {
     wanted: AtomicU8,
     /// Batches sealed so far, for sticky partitioning.
     seals: AtomicU32,
+    /// Records that strict order lost, each of which halted the lane. Counted by the shard.
+    losses: AtomicU32,
     /// Set by the shard while it has no room for another batch of this lane.
     is_window_full: AtomicBool,
 }
@@ -79,8 +81,8 @@ struct LaneState {
     cells: CellPool,
     ids: MessageIdGenerator,
     announced: bool,
-    /// How often [`Lane::resume`] was called.
-    resumptions: u32,
+    /// The losses that the last [`Lane::resume`] accepted.
+    resumed_losses: u32,
 }
 
 /// What a shard got when it asked for the open batch.
@@ -136,11 +138,12 @@ impl Lane {
                 cells: CellPool::new(Arc::clone(callbacks)),
                 ids: MessageIdGenerator::new(id_base),
                 announced: false,
-                resumptions: 0,
+                resumed_losses: 0,
             }),
             wanted: AtomicU8::new(WANTED_NOT),
             seals: AtomicU32::new(0),
             is_window_full: AtomicBool::new(false),
+            losses: AtomicU32::new(0),
         }
     }
 
@@ -307,14 +310,29 @@ impl Lane {
 
     /// Tells records that come from now on apart from those before: where strict order has halted the lane,
     /// the shard lets them pass and nothing else.
+    /// Without effect on a lane that has lost nothing since: what it loses later, nobody has accepted.
     pub(crate) fn resume(self: &Arc<Self>) {
+        let losses = self.losses();
         let mut state = self.state();
+        if state.resumed_losses == losses {
+            return;
+        }
         let wake = self.seal(&mut state);
-        state.resumptions = state.resumptions.wrapping_add(1);
+        state.resumed_losses = losses;
         drop(state);
         if wake {
             self.shard.wake();
         }
+    }
+
+    /// A batch of the lane is not stored, and the order is strict. Counted before its answer is told, so
+    /// that an application that knows of it resumes behind it.
+    pub(crate) fn count_loss(&self) {
+        self.losses.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn losses(&self) -> u32 {
+        self.losses.load(Ordering::Acquire)
     }
 
     /// Has the records of the open batch counted as accepted: for who looks at an account.
@@ -353,7 +371,7 @@ impl Lane {
         };
         self.seals.fetch_add(1, Ordering::Relaxed);
         self.shard
-            .push_sealed(open.seal(Arc::clone(self), state.resumptions, self.shard.now()));
+            .push_sealed(open.seal(Arc::clone(self), state.resumed_losses, self.shard.now()));
         self.wants_wake()
     }
 

@@ -250,7 +250,8 @@ impl Producer {
     /// something before them is not stored, or may not be. An unknown one may then still be stored behind them.
     ///
     /// Records accepted before the call, but answered after it, stay behind what was lost. Another record that is not
-    /// stored halts its partition again. Without effect in pipelined order.
+    /// stored halts its partition again. Without effect in partitions that have lost nothing since the last
+    /// call, and in pipelined order.
     pub fn resume(&self) {
         for lane in self.inner.topic.lanes() {
             lane.resume();

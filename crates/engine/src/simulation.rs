@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use ringmain_io::driver::{Driver, DriverError};
-use ringmain_proto::{Client, Micros};
+use ringmain_proto::{Client, FatalError, LaneKey, Micros, SessionState};
 
 pub use crate::engine::Simulation;
 #[cfg(feature = "mutations")]
@@ -82,9 +82,16 @@ impl<D: Driver> TurnedShard<D> {
         self.shard.driver()
     }
 
-    /// The protocol client of a connection; `None` when the shard has ended.
-    pub fn client(&self, conn: usize) -> Option<&Client> {
-        self.shard.client(conn)
+    /// What there is to see of the protocol client of a connection, at the end of its shard when that
+    /// has come.
+    pub fn view(&self, conn: usize) -> ClientView {
+        self.shard.view(conn)
+    }
+
+    /// Whether the shard would send a batch of a lane at once. False when it has ended.
+    pub fn lane_has_room(&self, conn: usize, lane: LaneKey) -> bool {
+        let client = self.shard.client(conn);
+        client.is_some_and(|client| client.lane_has_room(lane))
     }
 
     /// Panics when a table of the shard contradicts another. Between two turns.
@@ -105,6 +112,42 @@ impl<D: Driver> TurnedShard<D> {
     /// Whether a sender waits for a slot of this shard although one is free.
     pub fn has_unserved_sender(&self) -> bool {
         self.shared.slots().has_unserved()
+    }
+}
+
+/// What there is to see of a protocol client.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientView {
+    /// Its id.
+    pub id: u128,
+    /// Where its session stands.
+    pub state: SessionState,
+    /// The session's number, if there is one.
+    pub session: Option<u64>,
+    /// Why it ended for good, if it has.
+    pub fatal: Option<FatalError>,
+    /// The next request number.
+    pub request_next: u64,
+    /// Its counters.
+    pub stats: ringmain_proto::Stats,
+}
+
+impl ClientView {
+    pub(crate) fn of(client: &Client) -> Self {
+        Self {
+            id: client.client(),
+            state: client.state(),
+            session: client.session(),
+            fatal: client.fatal(),
+            request_next: client.request_next(),
+            stats: *client.stats(),
+        }
+    }
+
+    /// Whether its request numbers are used up.
+    #[must_use]
+    pub const fn is_exhausted(&self) -> bool {
+        self.request_next > ringmain_proto::limits::REQUEST_LAST
     }
 }
 
@@ -148,14 +191,14 @@ pub fn place_in_batch(receipt: &Receipt) -> u32 {
     receipt.place()
 }
 
-/// The shard and the connection of a partition's lane; `None` before its first record.
-pub fn place_of(producer: &Producer, partition: u32) -> Option<(usize, usize)> {
+/// The shard, the connection and the key of a partition's lane; `None` before its first record.
+pub fn place_of(producer: &Producer, partition: u32) -> Option<(usize, usize, u32)> {
     let lane = producer.topic().lane(partition)?;
     let shards = &producer.engine().shards;
     let shard = shards
         .iter()
         .position(|shard| Arc::ptr_eq(&shard.shared, &lane.shard))?;
-    Some((shard, usize::from(lane.place.conn)))
+    Some((shard, usize::from(lane.place.conn), lane.place.key.0))
 }
 
 /// A flush under way: what [`Producer::flush`] waits for.
@@ -220,10 +263,16 @@ thread_local! {
 /// Runs `body`; at every [`Point`] that it comes by on this thread, `other` runs, as another thread might.
 /// Points within `other` are passed over.
 pub fn interleave<T>(other: impl FnMut(Point) + 'static, body: impl FnOnce() -> T) -> T {
+    struct Alone;
+    impl Drop for Alone {
+        fn drop(&mut self) {
+            INTERLOPER.take();
+        }
+    }
+    // Also when `body` panics.
+    let _alone = Alone;
     INTERLOPER.set(Some(Box::new(other)));
-    let result = body();
-    INTERLOPER.take();
-    result
+    body()
 }
 
 /// A point that this thread comes by.

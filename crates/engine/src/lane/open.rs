@@ -207,12 +207,12 @@ impl OpenBatch {
     }
 
     /// Writes the batch header and closes the batch.
-    pub(super) fn seal(mut self, lane: Arc<Lane>, resumptions: u32, now: Micros) -> SealedBatch {
+    pub(super) fn seal(mut self, lane: Arc<Lane>, resumed_losses: u32, now: Micros) -> SealedBatch {
         self.count_accepted();
         SealedBatch {
             lane,
             deadline: self.deadline(),
-            resumptions,
+            resumed_losses,
             records: self.count(),
             payload_bytes: self.form.payload_bytes,
             body: self.form.seal(),

@@ -218,9 +218,9 @@ impl Core {
             }),
             Answer::NotSent { reason } => Err(match reason {
                 ringmain_proto::NotSent::Failed(fatal) => CallError::Login(fatal.to_string()),
-                ringmain_proto::NotSent::Purged | ringmain_proto::NotSent::Closed => {
-                    CallError::Closed
-                }
+                ringmain_proto::NotSent::Purged
+                | ringmain_proto::NotSent::Closed
+                | ringmain_proto::NotSent::NumbersExhausted => CallError::Closed,
                 _ => cell.timeout_error(),
             }),
             Answer::Unknown { .. } => Err(CallError::Lost { operation }),

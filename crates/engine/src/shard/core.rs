@@ -250,8 +250,12 @@ impl Core {
             .as_mut()
             .expect("just opened");
         // A lane's batches come in their order: all that were sealed before it was resumed are answered or ahead.
-        if entry.resumptions != batch.resumptions {
-            entry.resumptions = batch.resumptions;
+        // One that was lost after that is lost to this batch, too.
+        let resumed_losses = batch.resumed_losses;
+        let is_all =
+            batch.lane.losses() == resumed_losses || hooks::commits(Mutation::ResumedTooEarly);
+        if entry.resumed_losses != resumed_losses && is_all {
+            entry.resumed_losses = resumed_losses;
             conn.client.resume_lane(lane_key).expect("the lane is open");
         }
         match conn.client.submit(

@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use ringmain_proto::limits::REQUEST_LAST;
 use ringmain_proto::{Client, LaneKey, Micros};
 
 use super::core::Core;
@@ -34,8 +35,8 @@ pub(super) struct LaneEntry {
     pub(super) is_due: bool,
     /// It is in `lanes_full`.
     pub(super) is_full: bool,
-    /// How often the application had resumed it when its last batch was sealed.
-    pub(super) resumptions: u32,
+    /// The losses that the application had accepted when it was last resumed.
+    pub(super) resumed_losses: u32,
     /// The moment under which it is in `lingering`, once: a batch that lingers longer is found when this entry comes up,
     /// and for one that lingers less (of another producer of the topic) the entry is made anew.
     pub(super) lingers_until: Option<Micros>,
@@ -62,7 +63,7 @@ impl Core {
             is_pending: false,
             is_due: false,
             is_full: false,
-            resumptions: 0,
+            resumed_losses: 0,
             lingers_until: None,
             offset_next: 0,
         });
@@ -159,8 +160,7 @@ impl Core {
         if self.lanes_pending == 0 {
             return;
         }
-        let left_out = usize::from(hooks::commits(Mutation::LaneLeftOutAtLogin));
-        for index in left_out..self.lanes.len() {
+        for index in 0..self.lanes.len() {
             if let Some(entry) = &self.lanes[index]
                 && entry.is_pending
                 && entry.lane.place.conn as usize == conn
@@ -172,7 +172,10 @@ impl Core {
 
     /// Seals the open batches of lanes that have room.
     pub(super) fn feed_lanes(&mut self, now: Micros) {
-        let hurried = self.shared.hurry.swap(false, Ordering::Relaxed);
+        // Also later than in the turn of the hurry: lanes that had no room then get some.
+        let is_waited_for = self.shared.slots().has_waiters() || self.shared.credit().has_waiters();
+        let hurried = self.shared.hurry.swap(false, Ordering::Relaxed)
+            || (is_waited_for && !hooks::commits(Mutation::HurryForgotten));
         if hurried {
             while let Some(Reverse((_, index))) = self.lingering.pop() {
                 self.linger_over(index);
@@ -308,7 +311,10 @@ impl Core {
 }
 
 /// Whether the client sends a batch of this lane at once, or answers it at once: because its session can never be
-/// again, or because strict order has halted the lane.
+/// again, its numbers are used up, or strict order has halted the lane.
 pub(super) fn is_wanted(client: &Client, lane: LaneKey) -> bool {
-    client.lane_has_room(lane) || client.fatal().is_some() || client.is_lane_halted(lane)
+    client.lane_has_room(lane)
+        || client.fatal().is_some()
+        || client.request_next() > REQUEST_LAST
+        || client.is_lane_halted(lane)
 }

@@ -4,7 +4,7 @@
 //! here.
 
 use bytes::Bytes;
-use ringmain_proto::{BatchKey, CallKey, Micros, NotSent, Outcome, Receipt};
+use ringmain_proto::{BatchKey, CallKey, Micros, NotSent, Ordering, Outcome, Receipt};
 use ringmain_wire::SendMessagesRef;
 use ringmain_wire::batch::{GatherPiece, Integrity};
 
@@ -55,6 +55,15 @@ impl Core {
         let lane = &in_flight.batch.lane;
         let was_resent = in_flight.attempts > 1;
         let is_replaced = in_flight.is_elsewhere || !lane.topic.is_in(in_flight.batch.life);
+        let is_behind = matches!(
+            receipt,
+            Receipt::NotSent {
+                reason: NotSent::BehindUnstored
+            }
+        );
+        if lane.config.ordering == Ordering::Strict && !receipt.is_stored() && !is_behind {
+            lane.count_loss();
+        }
         match receipt {
             // One transmission may be in the topic that had the name, another in the one that has it.
             Receipt::Stored { .. } if was_resent && in_flight.is_elsewhere => {

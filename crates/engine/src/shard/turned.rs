@@ -7,17 +7,21 @@ use ringmain_proto::Client;
 
 use super::core::Core;
 use super::run::Running;
+use crate::simulation::ClientView;
 
 /// See the module. Dropping it is the end of a shard whose thread panicked.
 pub(crate) struct Turned<D: Driver> {
     /// `None` when the shard has ended.
     running: Option<Running<D>>,
+    /// The protocol clients at its end.
+    ended: Vec<ClientView>,
 }
 
 impl<D: Driver> Turned<D> {
     pub(super) fn new(core: Core, driver: D) -> Self {
         Self {
             running: Some(Running::new(core, driver)),
+            ended: Vec::new(),
         }
     }
 
@@ -28,12 +32,11 @@ impl<D: Driver> Turned<D> {
             return Ok(None);
         };
         let Some(timeout) = running.turn() else {
-            self.running = None;
+            self.end(None);
             return Ok(None);
         };
         if let Err(error) = running.driver().wait(Some(timeout)) {
-            running.fail(error.to_string());
-            self.running = None;
+            self.end(Some(error.to_string()));
             return Err(error);
         }
         Ok(Some(timeout))
@@ -49,10 +52,28 @@ impl<D: Driver> Turned<D> {
         running.core.conns.get(conn).map(|conn| &conn.client)
     }
 
+    /// What there is to see of the protocol client of a connection.
+    pub(crate) fn view(&self, conn: usize) -> ClientView {
+        match self.client(conn) {
+            Some(client) => ClientView::of(client),
+            None => self.ended[conn],
+        }
+    }
+
     /// Panics when a table of the shard contradicts another.
     pub(crate) fn check_invariants(&self) {
         if let Some(running) = &self.running {
             running.core.check_invariants();
+        }
+    }
+
+    fn end(&mut self, failure: Option<String>) {
+        if let Some(mut running) = self.running.take() {
+            let clients = running.core.conns.iter().map(|conn| &conn.client);
+            self.ended = clients.map(ClientView::of).collect();
+            if let Some(why) = failure {
+                running.fail(why);
+            }
         }
     }
 }
