@@ -2,71 +2,60 @@
 //!
 //! Role: the few payloads that a run needs, encoded and decoded with the project's own wire crate, so that what
 //! travels is what a server would see. Does not: describe layouts; the wire crate does.
-//! Invariant: a record names its batch and its place in it, so a log can be compared with what was submitted.
+//! Invariant: a record has a number of its own and a batch the number of its first record, so a log can be
+//! compared with what was submitted.
 
 use crate::rng::Rng;
 use ringmain_proto::limits::REQUEST_LAST;
-use ringmain_wire::batch::{BatchWriter, Integrity, RecordParts, SendMessagesRef, SendTarget};
+use ringmain_wire::batch::{Integrity, SendMessagesRef};
 use ringmain_wire::codec::{Decode, Encode};
 use ringmain_wire::header::{EvictionHeader, RawRequestHeader, ReplyFields, ReplyHeader};
-use ringmain_wire::payload::login::{ClientVersion, LoginRegister, LoginReply};
+use ringmain_wire::payload::login::{LoginRegister, LoginReply};
 use ringmain_wire::payload::send::{Confirmation, SendMessagesReply};
 use ringmain_wire::{
-    ErrorCode, EvictionReason, Identifier, Name, Operation, Partitioning, ProtocolVersion, Secret,
-    Text, UserHeaders,
+    ErrorCode, EvictionReason, Identifier, Name, Operation, Partitioning, ProtocolVersion,
 };
 use std::num::NonZeroU64;
 
-/// Bytes of a record's payload: batch, place in the batch, and a mix of both.
-const PAYLOAD_BYTES: usize = 12;
+/// Bytes of the smallest payload: the record's number and a mix of it.
+const PAYLOAD_BYTES_MIN: usize = 8;
 
 /// The stream everything is written to.
-const STREAM: &str = "sim";
+pub(crate) const STREAM: &str = "sim";
 
 /// What a `SendMessages` body says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SendView {
     pub(crate) topic: u32,
     pub(crate) partition: u32,
+    /// The number of its first record.
     pub(crate) batch: u32,
     pub(crate) records: u32,
 }
 
-fn payload(batch: u32, index: u32) -> [u8; PAYLOAD_BYTES] {
-    let mix = batch.rotate_left(7) ^ index.wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995;
-    let mut bytes = [0; PAYLOAD_BYTES];
-    for (part, value) in bytes.chunks_exact_mut(4).zip([batch, index, mix]) {
-        part.copy_from_slice(&value.to_le_bytes());
-    }
-    bytes
+/// The payload of a record, of at least so many bytes.
+pub(crate) fn payload(number: u32, bytes: usize) -> Vec<u8> {
+    let mix = number.rotate_left(7) ^ 0x5bd1_e995;
+    let mut payload = number.to_le_bytes().to_vec();
+    payload.extend_from_slice(&mix.to_le_bytes());
+    let fill = (PAYLOAD_BYTES_MIN..bytes).map(|at| (mix as usize ^ at) as u8);
+    payload.extend(fill);
+    payload
 }
 
-/// Builds the body of a batch in `memory`; returns its length.
-pub(crate) fn write_send(memory: &mut [u8], send: SendView) -> usize {
-    let topic = send.topic.to_string();
-    let target = SendTarget {
-        stream: Identifier::named(STREAM).expect("a short name"),
-        topic: Identifier::named(&topic).expect("a short name"),
-        partitioning: Partitioning::PartitionId(send.partition),
-    };
-    let mut writer =
-        BatchWriter::new(memory, &target).expect("a slot holds the largest batch of a run");
-    for index in 0..send.records {
-        let record = RecordParts {
-            id: u128::from(send.batch) << 32 | u128::from(index),
-            timestamp_us: 1_700_000_000_000_000 + u64::from(index),
-            payload: &payload(send.batch, index),
-            user_headers: UserHeaders::EMPTY,
-        };
-        writer
-            .append(&record)
-            .expect("a slot holds the largest batch of a run");
-    }
-    writer.seal().body_len
+/// The number of the record that a payload belongs to, if it is one that an application wrote.
+pub(crate) fn read_payload(payload: &[u8]) -> Option<u32> {
+    let number = payload.get(..4)?.try_into().ok().map(u32::from_le_bytes)?;
+    (self::payload(number, payload.len()) == payload).then_some(number)
 }
 
 /// Takes a body apart as a server would, and checks every byte of every record.
 pub(crate) fn read_send(body: &[u8]) -> Result<SendView, &'static str> {
+    read_records(body).map(|(view, _)| view)
+}
+
+/// Like [`read_send`]; gives the numbers of the records, too.
+pub(crate) fn read_records(body: &[u8]) -> Result<(SendView, Vec<u32>), &'static str> {
     let send = SendMessagesRef::decode(body).map_err(|_| "an address that does not decode")?;
     let target = send.target();
     let Identifier::String(topic) = target.topic else {
@@ -85,25 +74,18 @@ pub(crate) fn read_send(body: &[u8]) -> Result<SendView, &'static str> {
     batch
         .check_as_sent()
         .map_err(|_| "a batch with server fields set")?;
-    let mut number = None;
-    for (index, message) in batch.messages().enumerate() {
-        let bytes = message.payload();
-        let named = bytes
-            .get(..4)
-            .and_then(|bytes| bytes.try_into().ok())
-            .map(u32::from_le_bytes);
-        let named = named.ok_or("a payload without a batch")?;
-        if bytes != payload(named, index as u32) || *number.get_or_insert(named) != named {
-            return Err("a payload that nobody wrote");
-        }
-    }
-    let number = number.ok_or("an empty batch")?;
-    Ok(SendView {
+    let numbers: Option<Vec<u32>> = batch
+        .messages()
+        .map(|message| read_payload(message.payload()))
+        .collect();
+    let numbers = numbers.ok_or("a payload that nobody wrote")?;
+    let view = SendView {
         topic,
         partition,
-        batch: number,
+        batch: *numbers.first().ok_or("an empty batch")?,
         records: batch.messages_count(),
-    })
+    };
+    Ok((view, numbers))
 }
 
 /// The body of a successful send reply. Without an offset it is empty or has a count of 0.
@@ -199,22 +181,6 @@ pub(crate) fn read_key(body: &[u8]) -> Option<u64> {
 
 fn name(text: &str) -> Name<'_> {
     Name::new(text).expect("a short name")
-}
-
-/// The body of a login.
-pub(crate) fn login_body() -> Vec<u8> {
-    let client_version = ClientVersion {
-        protocol_version: ProtocolVersion::CURRENT,
-        sdk_name: name("sim"),
-        sdk_version: name("0.1.0"),
-    };
-    let login = LoginRegister {
-        client_version,
-        username: name("iggy"),
-        password: Secret::new("iggy").expect("a short password"),
-        context: Text::default(),
-    };
-    login.to_vec()
 }
 
 /// Whether a login decodes.

@@ -41,11 +41,27 @@ pub struct ClientDraws {
     pub window_requests_max: u8,
     /// Whether order is strict, one request at a time.
     pub strict: bool,
-    /// Batches the client holds at once.
+    /// Connections of its engine.
+    pub connections: u16,
+    /// Slots of its engine, at least four.
     pub slots: u32,
-    /// Batches the application submits in all.
+    /// Records of a batch at most.
+    pub batch_records_max: u32,
+    /// Payloads up to this size are copied.
+    pub copy_bytes_max: u32,
+    /// The largest payload.
+    pub payload_bytes_max: u64,
+    /// How long a batch waits for more, at most, in microseconds.
+    pub linger_us: u64,
+    /// Writes of a connection that may hold their memory at once.
+    pub writes_max: u8,
+    /// How long its shard may take to turn, in microseconds.
+    pub turn_us_max: u64,
+    /// Steps in a million of appenders and shard that the other interrupts.
+    pub interleave_ppm: u32,
+    /// Records the application submits in all.
     pub batches: u32,
-    /// Batches submitted at once.
+    /// Records submitted at once.
     pub burst: u32,
     /// Longest pause between two submissions, in microseconds.
     pub pause_us_max: u64,
@@ -57,8 +73,6 @@ pub struct ClientDraws {
     pub delivery_us: (u64, u64),
     /// Deliveries in a million that have no deadline.
     pub patient_ppm: u32,
-    /// Whether progress of the server moves the end of a delivery.
-    pub delivery_waits: bool,
     /// Batches that are out at first after a lost connection.
     pub resume_requests_max: u32,
     /// Idle time until a heartbeat, in microseconds.
@@ -92,7 +106,7 @@ pub struct NetworkDraws {
     pub write_us_max: u64,
     /// Longest time for which the kernel reads memory after it sent it, in microseconds; 0 for a kernel that copies.
     pub hold_us_max: u64,
-    /// Frames a single write may hold.
+    /// Frames a single write may hold, if they have two pieces each.
     pub frames_max: u32,
 }
 
@@ -194,7 +208,15 @@ impl ClientDraws {
             lanes,
             window_requests_max: *rng.pick(&[1, 2, 3, 8, 8, 16, 32]),
             strict: rng.chance(150_000),
-            slots: rng.scaled(1, 128) as u32,
+            connections: *rng.pick(&[1, 1, 1, 2, 3]),
+            slots: rng.scaled(4, 128) as u32,
+            batch_records_max: *rng.pick(&[1, 1, 2, 5, 1_000]),
+            copy_bytes_max: *rng.pick(&[0, 100, 3_000]),
+            payload_bytes_max: *rng.pick(&[8, 8, 50, 700]),
+            linger_us: *rng.pick(&[0, 0, 0, 200, 5_000, 100_000]),
+            writes_max: *rng.pick(&[1, 1, 2, 8]),
+            turn_us_max: *rng.pick(&[0, 5, 200]),
+            interleave_ppm: *rng.pick(&[0, 100_000, 500_000]),
             batches: rng.scaled(20, 600) as u32,
             burst: rng.scaled(1, 32) as u32,
             pause_us_max: rng.scaled(1, 500_000),
@@ -202,7 +224,6 @@ impl ClientDraws {
             request_timeout_us: rng.scaled(5_000, 5_000_000),
             delivery_us: spread(rng, 20_000, 20_000_000),
             patient_ppm: *rng.pick(&[0, 500_000, 1_000_000]),
-            delivery_waits: rng.chance(600_000),
             resume_requests_max: *rng.pick(&[1, 1, 2, 128]),
             heartbeat_us,
             login_timeout_us: rng.scaled(200_000, 5_000_000),

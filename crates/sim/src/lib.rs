@@ -1,18 +1,19 @@
-//! Seeded simulation of ringmain's decisions against a model broker, in virtual time.
+//! Seeded simulation of ringmain against a model broker, in virtual time.
 //!
-//! The clients under test are the production state machines of `ringmain-proto`; the bytes between them and the
-//! broker are real frames of `ringmain-wire`. Everything else is simulated: applications, memory, kernel, network,
-//! clocks and the server. One thread, one seed, no clock and no entropy: a seed is a run, and a failing seed is a
-//! reproduction.
+//! Under test is the production engine: producers, lanes, gates, receipts and shards of `ringmain` with the state
+//! machines of `ringmain-proto`; the bytes between it and the broker are real frames of `ringmain-wire`. Everything
+//! else is simulated: applications, kernel, network, clocks and the server. One thread, one seed, no clock and no
+//! entropy: a seed is a run, and a failing seed is a reproduction. Application threads are steps, and so are the turns
+//! of a shard; each may come between two steps of the other.
 //!
 //! ```text
-//!   application -> client under test -> kernel -> network -> model broker -> logs
-//!        ^               |  ^             |          |            |
-//!        +-- answers ----+  +-- virtual time, faults by seed -----+
-//!                 \____________________ oracle ___________________/
+//!   application -> engine, shard -> driver -> kernel -> network -> model broker -> logs
+//!        ^            |    ^                    |          |            |
+//!        +-- answers -+    +------ virtual time, faults by seed --------+
+//!                 \_______________________ oracle ______________________/
 //! ```
 //!
-//! Role: proof, by search. Does not: measure speed, or test the engine's use of the kernel.
+//! Role: proof, by search. Does not: measure speed, or test a driver's use of the kernel.
 //!
 //! What the oracle checks, and what it does not check yet, stands in the documentation of the module `oracle`
 //! (`cargo doc --document-private-items`, or the head of `src/oracle/mod.rs`).
@@ -22,9 +23,8 @@
 mod broker;
 mod codec;
 mod draws;
-mod driver;
 mod faults;
-mod memory;
+mod kernel;
 mod network;
 mod oracle;
 mod queue;
@@ -94,13 +94,15 @@ pub fn run_seed(seed: u64, options: &Options) -> Summary {
     run(&Draws::of(seed), Vec::new(), options)
 }
 
-/// Runs with given parameters and scripted faults. A panic of a client under test is a violation too.
+/// Runs with given parameters and scripted faults. A panic of the engine under test is a violation too.
 #[must_use]
 pub fn run(draws: &Draws, script: Vec<Strike>, options: &Options) -> Summary {
     let mut world = World::new(draws, script, options);
     let panicked = catch_unwind(AssertUnwindSafe(|| world.run())).err();
     let mut summary = world.summary();
     if let Some(payload) = panicked {
+        // What panicked once may do so again while it is dropped.
+        std::mem::forget(world);
         let detail = payload
             .downcast_ref::<String>()
             .cloned()
@@ -111,9 +113,21 @@ pub fn run(draws: &Draws, script: Vec<Strike>, options: &Options) -> Summary {
             })
             .unwrap_or_else(|| "a panic without a message".to_owned());
         summary.violation = Some(Violation {
-            kind: Kind::Panicked,
+            kind: asserted(&detail),
             detail,
         });
     }
     summary
+}
+
+/// What an assertion of the engine found, by its words.
+fn asserted(detail: &str) -> Kind {
+    let has = |words| str::contains(detail, words);
+    if has("only after the kernel is done with it") || has("while the kernel may read it") {
+        Kind::FreedWhileWriting
+    } else if has("has one outcome") || has("resolved twice") {
+        Kind::ReceiptTwice
+    } else {
+        Kind::Panicked
+    }
 }

@@ -92,11 +92,6 @@ impl Network {
             .scaled(self.draws.latency_us.0, self.draws.latency_us.1)
     }
 
-    /// Frames that a single write may hold.
-    pub(crate) const fn frames_max(&self) -> u32 {
-        self.draws.frames_max
-    }
-
     /// A draw of the time that a write takes.
     pub(crate) const fn write_us(&mut self) -> u64 {
         self.rng.between(1, self.draws.write_us_max)

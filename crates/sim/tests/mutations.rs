@@ -105,7 +105,6 @@ fn a_record_given_up_while_the_server_answers_is_seen() {
         draws.faults = FaultPlan::none();
         draws.broker.commit_us = (100_000, 200_000);
         draws.clients[0].delivery_us = (1_000_000, 2_000_000);
-        draws.clients[0].delivery_waits = true;
         (draws.clients[0].closes_early, draws.clients[0].calls_ppm) = (false, 0);
         draws
     };

@@ -32,7 +32,15 @@ fn calm() -> Draws {
         lanes: vec![(0, 0)],
         window_requests_max: 8,
         strict: false,
+        connections: 1,
         slots: 16,
+        batch_records_max: 1,
+        copy_bytes_max: 3_000,
+        payload_bytes_max: 8,
+        linger_us: 0,
+        writes_max: 1,
+        turn_us_max: 0,
+        interleave_ppm: 0,
         batches: 8,
         burst: 32,
         pause_us_max: 1,
@@ -40,7 +48,6 @@ fn calm() -> Draws {
         request_timeout_us: 50_000,
         delivery_us: (10_000_000, 10_000_000),
         patient_ppm: 0,
-        delivery_waits: true,
         resume_requests_max: 1,
         heartbeat_us: 10_000_000,
         login_timeout_us: 1_000_000,
@@ -215,7 +222,8 @@ fn a_reset_between_commit_and_reply_stores_once() {
 fn a_topic_deleted_and_created_again_while_sending_is_told_batch_by_batch() {
     let mut draws = calm();
     draws.faults = FaultPlan::none().with(Fault::TopicRecreated, 4_000);
-    (draws.clients[0].batches, draws.clients[0].pause_us_max) = (400, 60_000);
+    let client = &mut draws.clients[0];
+    (client.batches, client.burst, client.pause_us_max) = (400, 2, 60_000);
     let summary = play(&draws, &[]);
     assert!(summary.coverage.fired(Fault::TopicRecreated) > 0);
     assert!(summary.account.stored > 0);

@@ -16,7 +16,10 @@ pub(crate) const ARROWS: [(&str, &[&str]); 11] = [
         &["ringmain-io", "ringmain-proto", "ringmain-wire"],
     ),
     ("ringmain-broker", &["ringmain-wire"]),
-    ("ringmain-sim", &["ringmain-proto", "ringmain-wire"]),
+    (
+        "ringmain-sim",
+        &["ringmain", "ringmain-io", "ringmain-proto", "ringmain-wire"],
+    ),
     (
         "ringmain-cli",
         &["ringmain", "ringmain-broker", "ringmain-wire"],

@@ -145,6 +145,6 @@ fn arrows_point_one_way() {
     assert_eq!(findings("ringmain-proto", "bytes"), []);
     assert_eq!(findings("ringmain-wire", "ringmain-proto"), [4]);
     assert_eq!(findings("ringmain-broker", "ringmain-proto"), [4]);
-    assert_eq!(findings("ringmain-sim", "ringmain"), [4]);
+    assert_eq!(findings("ringmain-sim", "ringmain-broker"), [4]);
     assert_eq!(findings("ringmain-new", "bytes"), [1]);
 }

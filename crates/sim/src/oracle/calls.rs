@@ -126,7 +126,7 @@ impl Oracle {
             } => !executed && client.failed,
             Answer::NotSent {
                 reason: NotSent::NumbersExhausted,
-            } => !executed && client.exhausted,
+            } => !executed && (client.exhausted || client.closes_at_us.is_some()),
             // Calls have no order, and no one withdraws them.
             Answer::NotSent {
                 reason: NotSent::BehindUnstored | NotSent::Withdrawn,

@@ -20,6 +20,8 @@ pub(super) struct Lane {
     pub(super) answered_us: u64,
     /// How often the application resumed it.
     pub(super) resumptions: u32,
+    /// Batches below were submitted before the last resumption.
+    resumed_below: u32,
     /// Batches of a strict lane that are not stored.
     losses: Vec<Loss>,
 }
@@ -41,21 +43,29 @@ impl Lane {
             open: BTreeMap::new(),
             answered_us: 0,
             resumptions: 0,
+            resumed_below: 0,
             losses: Vec::new(),
         }
     }
 
-    /// A batch is not stored.
-    pub(super) fn lose(&mut self, order: u32) {
+    /// A batch is not stored. One that was not sent because of another, which was accepted meanwhile, is
+    /// accepted with it.
+    pub(super) fn lose(&mut self, order: u32, is_consequence: bool) {
+        let is_accepted = is_consequence && order < self.resumed_below;
         self.losses.push(Loss {
             order,
-            accepted_from: None,
+            accepted_from: is_accepted.then_some(self.resumptions),
         });
     }
 
-    /// What was lost so far is accepted for what is submitted from now on.
+    /// What was lost so far is accepted for what is submitted from now on. Without effect where nothing
+    /// was lost.
     pub(super) fn resume(&mut self) {
+        if self.losses.iter().all(|loss| loss.accepted_from.is_some()) {
+            return;
+        }
         self.resumptions += 1;
+        self.resumed_below = self.submitted;
         for loss in &mut self.losses {
             loss.accepted_from.get_or_insert(self.resumptions);
         }

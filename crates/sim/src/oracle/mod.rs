@@ -15,14 +15,22 @@
 //! * Strict order has no holes: no batch of a strict lane is in a log when one before it ended otherwise than stored,
 //!   unless the application resumed the lane between; and as long as that is so, one request of the lane at most
 //!   can still be stored.
-//! * Memory: a batch's memory is not given back while a write of it is in flight, and bytes arrive as submitted.
+//! * Memory: a batch's memory is not given back while a write of it is in flight, and bytes arrive as submitted. What is
+//!   lent to the kernel does not change. An application that waits for nothing holds no memory: all of it came back, once.
+//! * Batches: a record joins the batch that its receipt says, at that place; a batch leaves with the records that joined
+//!   it, in their order; all records of a batch get one answer, and it is told to each.
+//! * Waiting: futures are polled when their waker was called and at no other time, and the accounts of the engine are
+//!   what the polled answers add up to, so a waiter that is not told shows. When a shard goes to sleep, no sender waits
+//!   for memory that there is, and no lane has both something due and room to send it.
+//! * Linger: no batch is sent before its linger is over, unless it is full, about to expire, or wanted at once.
 //! * Lost coverage: after a login from which the client can tell that the server forgot it, nothing that may have been
 //!   admitted before is sent again, unless its policy says so.
 //! * Reasons: `Unknown` needs a deadline that is over, a loss that the client can have noticed, or a refusal with a
 //!   copy unaccounted for; `NotSent` and `Rejected` need theirs. A run without faults stores everything with offsets.
-//! * Time: nothing is answered late: when a deadline is over, and the server has answered nothing for as long as the
+//! * Time: nothing is answered more than some 30 ms late: when a deadline is over, and the server has answered nothing for as long as the
 //!   batch waits for progress, only a write in flight may hold the answer back. Nothing that waits for progress is
-//!   given up while the server answers its lane, nor before it was out for so long. Once faults stop, everything is answered, and what is sent then is stored.
+//!   given up while the server answers its lane, nor before it was out for so long. Once faults stop, everything is
+//!   answered, and what is sent then is stored.
 //! * Laws, if asked for: numbers rise and are never used twice, a retry keeps its number, the span of a lane's open
 //!   numbers is at most 127, its count at most the window, and a new connection begins with the open requests in
 //!   order. These look at the wire instead of at the outcome, so a breach shows before it does harm.
@@ -46,6 +54,7 @@ use calls::CallRecord;
 use lanes::Lane;
 use ringmain_proto::{Account, NotSent, Receipt};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// A copy of a batch in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,9 +246,13 @@ impl Oracle {
         batch
     }
 
-    /// The number the next accepted batch will have.
-    pub(crate) fn batch_next(&self) -> u32 {
-        self.batches.len() as u32
+    /// One more record joined a batch.
+    pub(crate) fn joined(&mut self, batch: u32) {
+        let record = &mut self.batches[batch as usize];
+        record.records += 1;
+        let account = &mut self.clients[record.client].account;
+        account.accepted += 1;
+        account.in_flight += 1;
     }
 
     /// A client answered for a batch.
@@ -263,7 +276,9 @@ impl Oracle {
         settle(&mut client.account, record.records, receipt);
         let is_behind = client.lanes[record.lane].is_behind(&record);
         if client.strict && !receipt.is_stored() {
-            client.lanes[record.lane].lose(record.order);
+            let reason = NotSent::BehindUnstored;
+            let is_consequence = receipt == Receipt::NotSent { reason };
+            client.lanes[record.lane].lose(record.order, is_consequence);
         }
         if writing {
             self.blame(Kind::FreedWhileWriting, || {
@@ -364,13 +379,13 @@ impl Oracle {
             } => client.purged,
             Receipt::NotSent {
                 reason: NotSent::BehindUnstored,
-            } => is_behind,
+            } => is_behind || self.has_decided_ahead(record),
             Receipt::NotSent {
                 reason: NotSent::Failed(_),
             } => client.failed,
             Receipt::NotSent {
                 reason: NotSent::NumbersExhausted,
-            } => client.exhausted,
+            } => client.exhausted || client.closes_at_us.is_some(),
             // No application of the simulator withdraws anything.
             Receipt::NotSent {
                 reason: NotSent::Withdrawn,
@@ -389,6 +404,15 @@ impl Oracle {
                 format!("batch {batch}: {receipt:?} at {now_us} for no reason: {record:?}")
             });
         }
+    }
+
+    /// Whether something ahead of a batch in its lane may be given up already, and its answer held back by a write.
+    fn has_decided_ahead(&self, record: &BatchRecord) -> bool {
+        let client = &self.clients[record.client];
+        client.open.iter().any(|&batch| {
+            let ahead = &self.batches[batch as usize];
+            ahead.lane == record.lane && ahead.order < record.order && client.purged
+        })
     }
 
     /// A client ended for good; from here on its answers may be `Failed`.
@@ -598,12 +622,12 @@ impl Oracle {
         }
     }
 
-    /// The client's account must be what its answers add up to.
-    pub(crate) fn check_account(&mut self, client: usize, account: Account) {
-        let expected = self.clients[client].account;
+    /// The account of an application must be what the answers of its clients add up to.
+    pub(crate) fn check_accounts(&mut self, clients: Range<usize>, account: Account) {
+        let expected = sum(&self.clients[clients.clone()]);
         if account != expected {
             self.blame(Kind::AccountWrong, || {
-                format!("client {client} says {account:?}, answers say {expected:?}")
+                format!("clients {clients:?} say {account:?}, answers say {expected:?}")
             });
         }
     }
@@ -623,33 +647,16 @@ impl Oracle {
 
     /// What became of the records of all clients.
     pub(crate) fn account(&self) -> Account {
-        let mut sum = Account::default();
-        for Account {
-            accepted,
-            stored,
-            stored_offset_unknown,
-            rejected,
-            not_sent,
-            unknown,
-            in_flight,
-        } in self.clients.iter().map(|client| client.account)
-        {
-            sum.accepted += accepted;
-            sum.stored += stored;
-            sum.stored_offset_unknown += stored_offset_unknown;
-            sum.rejected += rejected;
-            sum.not_sent += not_sent;
-            sum.unknown += unknown;
-            sum.in_flight += in_flight;
-        }
-        sum
+        sum(&self.clients)
     }
 
-    /// The last judgement, when nothing can happen any more. `overtaken` is what each client counted.
+    /// The last judgement, when nothing can happen any more. `overtaken` is what each client counted,
+    /// `firsts` names batches by the numbers of their first records.
     pub(crate) fn close<'a>(
         &mut self,
         overtaken: &[u64],
         logs: impl Iterator<Item = (LogId, &'a [LogEntry])>,
+        firsts: &BTreeMap<u32, u32>,
         faultless: bool,
     ) {
         for batch in 0..self.batches.len() as u32 {
@@ -665,18 +672,23 @@ impl Oracle {
                 });
             }
         }
-        self.audit_logs(logs);
+        self.audit_logs(logs, firsts);
         self.judge_order(overtaken);
         self.judge_holes();
         self.judge_calls();
     }
 
     /// The logs hold what the commits announced, without gaps.
-    fn audit_logs<'a>(&mut self, logs: impl Iterator<Item = (LogId, &'a [LogEntry])>) {
+    fn audit_logs<'a>(
+        &mut self,
+        logs: impl Iterator<Item = (LogId, &'a [LogEntry])>,
+        firsts: &BTreeMap<u32, u32>,
+    ) {
         for (log, entries) in logs {
             let mut next = 0;
             for entry in entries {
-                let announced = entry.batch.is_none_or(|batch| {
+                let announced = entry.batch.is_none_or(|first| {
+                    let batch = firsts[&first];
                     let placement = Placement {
                         log,
                         base_offset: entry.base_offset,
@@ -707,4 +719,27 @@ fn settle(account: &mut Account, records: u32, receipt: Receipt) {
         Receipt::Unknown { .. } => &mut account.unknown,
     };
     *total += records;
+}
+
+fn sum(clients: &[ClientRecord]) -> Account {
+    let mut sum = Account::default();
+    for Account {
+        accepted,
+        stored,
+        stored_offset_unknown,
+        rejected,
+        not_sent,
+        unknown,
+        in_flight,
+    } in clients.iter().map(|client| client.account)
+    {
+        sum.accepted += accepted;
+        sum.stored += stored;
+        sum.stored_offset_unknown += stored_offset_unknown;
+        sum.rejected += rejected;
+        sum.not_sent += not_sent;
+        sum.unknown += unknown;
+        sum.in_flight += in_flight;
+    }
+    sum
 }

@@ -33,6 +33,14 @@ pub enum Kind {
     NoReason,
     /// An answer after its time.
     Late,
+    /// A batch was sent before its linger was over, for no reason.
+    LingerBroken,
+    /// A sender waits for memory that there is.
+    Unserved,
+    /// A lane that could send was left out.
+    LeftOut,
+    /// Memory was not given back.
+    MemoryKept,
     /// The client's account is not what its answers add up to.
     AccountWrong,
     /// A call was answered with the reply of another, or executed twice while coverage held.

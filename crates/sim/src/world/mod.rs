@@ -1,23 +1,27 @@
-//! The world of a run: virtual time, the network, the broker, the clients and the oracle, one event after another.
+//! The world of a run: virtual time, the network, the broker, the applications with their engines, and the
+//! oracle, one event after another.
 //!
 //! Role: carries events from where they are made to whom they concern, and runs the phases of a run. Does not:
 //! decide what is right; the oracle does.
 //! Invariants: everything that happens is an event of the queue, so a run is a function of its seed and options;
-//! after each input a client is drained before anything else happens.
+//! after each turn of a shard the answers that it gave are seen before what it sent.
 //!
 //! # Phases
 //!
 //! Work, with faults; settling, without; two rounds of probes that must be answered, the second one with `Stored`;
 //! closing; and then everything that is still under way, stale copies above all, runs out.
 
+mod answers;
+mod app;
 mod application;
-mod client_side;
+mod checks;
+mod kernel_side;
 mod server_side;
+mod shard_side;
 mod strikes;
 
 use crate::broker::{Broker, Env, Timer};
 use crate::draws::Draws;
-use crate::driver::Driver;
 use crate::faults::{Fault, Faults, Strike};
 use crate::network::Network;
 use crate::oracle::{Kind, Oracle};
@@ -25,7 +29,8 @@ use crate::queue::EventQueue;
 use crate::rng::{Rng, Stream};
 use crate::trace::Trace;
 use crate::{Options, Summary};
-use ringmain_proto::Frame;
+use app::App;
+use std::collections::BTreeMap;
 
 /// Virtual time that a phase without faults may take.
 const PHASE_US_MAX: u64 = 600_000_000;
@@ -39,33 +44,33 @@ const EVENTS_MAX: u64 = 4_000_000;
 /// Events of one instant at most.
 const EVENTS_PER_INSTANT_MAX: u64 = 100_000;
 
+/// A connection of an application, in one of its lives.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    app: usize,
+    conn: usize,
+    life: u64,
+}
+
 /// Something that happens.
 #[derive(Debug)]
 enum Event {
-    /// A client may have something due.
-    Wake { client: usize },
-    /// The application of a client does something.
-    Work { client: usize },
+    /// A shard turns. Out of date unless the ticket is the last one.
+    Turn { app: usize, ticket: u64 },
+    /// An application does something.
+    Work { app: usize },
     /// A connection attempt ended.
-    Connected {
-        client: usize,
-        attempt: u64,
-        accepted: bool,
-    },
+    Connected { line: Line, accepted: bool },
     /// The kernel took bytes of a write.
-    Written { client: usize, conn: usize },
-    /// The kernel is done with the memory of a frame.
-    Released {
-        client: usize,
-        conn: usize,
-        frame: Frame,
-    },
+    Taken { line: Line },
+    /// The kernel is done with the memory of a write.
+    Freed { line: Line },
+    /// The kernel is done with a connection.
+    Torn { line: Line },
     /// Bytes may have arrived at the client.
     ClientBytes { conn: usize },
     /// The client notices the end of a connection.
     ClientHangup { conn: usize },
-    /// The kernel is done with a connection.
-    Torn { client: usize },
     /// Bytes may have arrived at the server.
     ServerBytes { conn: usize },
     /// The server notices the end of a connection.
@@ -101,7 +106,11 @@ pub(crate) struct World {
     server_paused_us: u64,
     oracle: Oracle,
     trace: Trace,
-    drivers: Vec<Driver>,
+    apps: Vec<App>,
+    /// The batch that begins with a record, by the record's number.
+    firsts: BTreeMap<u32, u32>,
+    /// The number of the next record.
+    record_next: u32,
     phase: Phase,
     /// When work ends at the latest.
     work_us: u64,
@@ -118,11 +127,15 @@ impl World {
     /// The world of a run, before anything happened.
     pub(crate) fn new(draws: &Draws, script: Vec<Strike>, options: &Options) -> Self {
         let mut oracle = Oracle::new(options.laws);
-        let mut drivers = Vec::new();
+        let mut apps = Vec::new();
+        let mut clients = 0;
         for (index, client) in draws.clients.iter().enumerate() {
-            let driver = Driver::new(draws.seed, index, client.clone(), options.tune);
-            oracle.add_client(driver.client.client(), client);
-            drivers.push(driver);
+            let app = App::new(draws, index, client.clone(), clients, options.tune);
+            for conn in 0..app.conns.len() {
+                oracle.add_client(app.view(conn).id, client);
+            }
+            clients += app.conns.len();
+            apps.push(app);
         }
         let mut world = Self {
             queue: EventQueue::default(),
@@ -133,7 +146,9 @@ impl World {
             server_paused_us: 0,
             oracle,
             trace: Trace::new(options.trace_lines),
-            drivers,
+            apps,
+            firsts: BTreeMap::new(),
+            record_next: 0,
             phase: Phase::Work,
             work_us: draws.work_us,
             active_us: 0,
@@ -143,8 +158,9 @@ impl World {
             digest: 0xcbf2_9ce4_8422_2325,
         };
         world.queue.push(draws.work_us, Event::WorkEnds);
-        for client in 0..world.drivers.len() {
-            world.queue.push(0, Event::Work { client });
+        for app in 0..world.apps.len() {
+            world.turn_at(app, 0);
+            world.queue.push(0, Event::Work { app });
         }
         for &fault in Fault::ALL.iter().filter(|fault| fault.is_timed()) {
             world.schedule_strike(fault);
@@ -154,14 +170,14 @@ impl World {
 
     /// Runs until nothing can happen any more, or something is wrong.
     pub(crate) fn run(&mut self) {
-        for client in 0..self.drivers.len() {
-            self.drain(client);
-        }
         let mut instant = (0, 0);
         while self.oracle.violation().is_none() {
             let Some(event) = self.queue.pop() else {
                 return self.finish();
             };
+            if self.is_out_of_date(&event) {
+                continue;
+            }
             self.events += 1;
             let now_us = self.queue.now_us();
             if now_us > self.phase_until_us {
@@ -188,15 +204,21 @@ impl World {
         }
     }
 
+    /// Whether a shard was told otherwise since it was to turn.
+    fn is_out_of_date(&self, event: &Event) -> bool {
+        match *event {
+            Event::Turn { app, ticket } => {
+                self.apps[app].has_ended || self.apps[app].ticket != ticket
+            }
+            _ => false,
+        }
+    }
+
     fn blame_phase(&mut self) {
         let phase = self.phase;
-        let clients: Vec<_> = self
-            .drivers
-            .iter()
-            .map(|driver| driver.client.state())
-            .collect();
+        let apps: Vec<_> = self.apps.iter().map(App::describe).collect();
         self.oracle.blame(Kind::NotLive, || {
-            format!("{phase:?} takes too long, clients are {clients:?}")
+            format!("{phase:?} takes too long: {apps:?}")
         });
     }
 
@@ -209,23 +231,19 @@ impl World {
     }
 
     fn handle(&mut self, event: Event) {
+        let now_us = self.queue.now_us();
+        for app in &self.apps {
+            app.clock.set(app.clock_us(now_us));
+        }
         match event {
-            Event::Wake { client } => self.wake(client),
-            Event::Work { client } => self.work(client),
-            Event::Connected {
-                client,
-                attempt,
-                accepted,
-            } => self.connected(client, attempt, accepted),
-            Event::Written { client, conn } => self.written(client, conn),
-            Event::Released {
-                client,
-                conn,
-                frame,
-            } => self.released(client, conn, frame),
+            Event::Turn { app, .. } => self.turn(app),
+            Event::Work { app } => self.work(app),
+            Event::Connected { line, accepted } => self.connected(line, accepted),
+            Event::Taken { line } => self.taken(line),
+            Event::Freed { line } => self.freed(line),
+            Event::Torn { line } => self.torn(line),
             Event::ClientBytes { conn } => self.client_bytes(conn),
             Event::ClientHangup { conn } => self.client_hangup(conn),
-            Event::Torn { client } => self.torn(client),
             Event::ServerBytes { conn } => self.server_bytes(conn),
             Event::ServerHangup { conn } => self.server_hangup(conn),
             Event::Broker(timer) => self.broker_timer(timer),
@@ -257,7 +275,7 @@ impl World {
 
     /// Moves on while the phase is over: some have nothing to wait for.
     fn next_phase(&mut self) {
-        while self.is_phase_over() {
+        while self.oracle.violation().is_none() && self.is_phase_over() {
             self.enter(match self.phase {
                 Phase::Work => Phase::Settling,
                 Phase::Settling => Phase::Probing,
@@ -269,16 +287,17 @@ impl World {
     }
 
     fn is_phase_over(&self) -> bool {
-        let mut drivers = self.drivers.iter();
+        let mut apps = self.apps.iter();
         match self.phase {
-            Phase::Work => drivers.all(|driver| driver.work_done && driver.is_quiet()),
-            Phase::Settling | Phase::Probing | Phase::ProbingAgain => drivers.all(Driver::is_quiet),
-            Phase::Closing => drivers.all(|driver| driver.client.state().is_final()),
+            Phase::Work => apps.all(|app| app.work_done && app.is_quiet()),
+            Phase::Settling | Phase::Probing | Phase::ProbingAgain => apps.all(App::is_quiet),
+            Phase::Closing => apps.all(|app| app.has_ended),
             Phase::RunningOut => false,
         }
     }
 
     fn enter(&mut self, phase: Phase) {
+        self.check_memory();
         self.phase = phase;
         self.trace
             .note(self.queue.now_us(), || format!("phase {phase:?}"));
@@ -287,15 +306,15 @@ impl World {
             Phase::Settling => {
                 self.faults.stop();
                 self.with_broker(|broker, _| broker.heal());
-                for client in 0..self.drivers.len() {
-                    self.close_early(client);
+                for app in 0..self.apps.len() {
+                    self.close_early(app);
                 }
             }
             Phase::Probing => self.probe(false),
             Phase::ProbingAgain => self.probe(true),
             Phase::Closing => {
-                for client in 0..self.drivers.len() {
-                    self.close_client(client, CLOSE_US);
+                for app in 0..self.apps.len() {
+                    self.close_app(app, CLOSE_US);
                 }
             }
         }
@@ -305,8 +324,9 @@ impl World {
     fn finish(&mut self) {
         if self.phase != Phase::RunningOut {
             let phase = self.phase;
+            let apps: Vec<_> = self.apps.iter().map(App::describe).collect();
             return self.oracle.blame(Kind::NotLive, || {
-                format!("nothing happens any more in {phase:?}")
+                format!("nothing happens any more in {phase:?}: {apps:?}")
             });
         }
         if self.faultless && self.faults.coverage().fired(Fault::EvictedStale) > 0 {
@@ -314,17 +334,16 @@ impl World {
                 || "a client without heartbeats, and nothing kept it from sending them".to_owned();
             self.oracle.blame(Kind::NoReason, why);
         }
-        let overtaken: Vec<u64> = self
-            .drivers
-            .iter()
-            .map(|driver| driver.client.stats().overtaken)
-            .collect();
+        self.check_reports();
+        let views = self.apps.iter().flat_map(App::views);
+        let overtaken: Vec<u64> = views.map(|view| view.stats.overtaken).collect();
         self.oracle
-            .close(&overtaken, self.broker.logs(), self.faultless);
+            .close(&overtaken, self.broker.logs(), &self.firsts, self.faultless);
     }
 
     /// What the run came to.
     pub(crate) fn summary(&self) -> Summary {
+        let views = self.apps.iter().flat_map(App::views);
         Summary {
             violation: self.oracle.violation().cloned(),
             virtual_us: self.active_us,
@@ -332,11 +351,7 @@ impl World {
             digest: self.digest,
             account: self.oracle.account(),
             swallowed_after_give_up: self.oracle.swallowed_after_give_up(),
-            stats: self
-                .drivers
-                .iter()
-                .map(|driver| *driver.client.stats())
-                .collect(),
+            stats: views.map(|view| view.stats).collect(),
             coverage: self.faults.coverage().clone(),
             fates: self.oracle.fates(),
             trace: self.trace.lines(),

@@ -74,14 +74,30 @@ impl World {
                 self.queue.push_after(delay_us, Event::Broker(timer));
             }
             Output::Stored {
-                batch,
+                batch: record,
                 log,
                 home,
                 base_offset,
-            } => self.oracle.stored(batch, log, home, base_offset),
-            Output::BelowWindow { batch, log } => self.oracle.below_window(batch, log),
-            Output::NotTaken { batch } => self.oracle.not_taken(batch),
-            Output::Refused { batch } => self.oracle.refused(batch),
+            } => {
+                if let Some(batch) = self.batch_of(record) {
+                    self.oracle.stored(batch, log, home, base_offset);
+                }
+            }
+            Output::BelowWindow { batch: record, log } => {
+                if let Some(batch) = self.batch_of(record) {
+                    self.oracle.below_window(batch, log);
+                }
+            }
+            Output::NotTaken { batch: record } => {
+                if let Some(batch) = self.batch_of(record) {
+                    self.oracle.not_taken(batch);
+                }
+            }
+            Output::Refused { batch: record } => {
+                if let Some(batch) = self.batch_of(record) {
+                    self.oracle.refused(batch);
+                }
+            }
             Output::WindowForgotten { client, log } => self.oracle.window_forgotten(client, log),
             Output::SessionForgotten { client } => self.oracle.coverage_lost(Some(client)),
             Output::LogLost => self.oracle.coverage_lost(None),
@@ -94,6 +110,19 @@ impl World {
                 });
             }
         }
+    }
+
+    /// The batch that begins with a record.
+    fn batch_of(&mut self, record: u32) -> Option<u32> {
+        let batch = self.firsts.get(&record).copied();
+        if batch.is_none() {
+            self.oracle.blame(Kind::Corrupt, || {
+                format!(
+                    "the server has a batch that begins with record {record}, and nobody sent it"
+                )
+            });
+        }
+        batch
     }
 
     fn send_to_client(&mut self, conn: usize, bytes: Vec<u8>) {

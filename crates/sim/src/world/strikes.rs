@@ -1,7 +1,7 @@
 //! Faults that strike by themselves.
 
+use super::app::Socket;
 use super::{Event, Phase, World};
-use crate::driver::Socket;
 use crate::faults::Fault;
 
 impl World {
@@ -50,14 +50,16 @@ impl World {
             Fault::RestartWithoutLog => self.restart(false),
             Fault::ClientPause => {
                 let pause_us = self.faults.rng().scaled(1_000, 20_000_000);
-                let now_us = self.now_us();
-                self.some_driver().paused_us = now_us + pause_us;
+                let (app, now_us) = (self.some_app(), self.now_us());
+                self.apps[app].paused_us = now_us + pause_us;
                 true
             }
             Fault::ClockJump => {
                 let jump_us = self.faults.rng().scaled(1_000, 3_600_000_000);
-                self.some_driver().ahead_us += jump_us;
-                self.drain_all();
+                let (app, now_us) = (self.some_app(), self.now_us());
+                self.apps[app].ahead_us += jump_us;
+                // Whatever its shard waits for may be over.
+                self.turn_at(app, now_us);
                 true
             }
             Fault::TopicRecreated => {
@@ -68,26 +70,19 @@ impl World {
         }
     }
 
-    fn some_driver(&mut self) -> &mut crate::driver::Driver {
-        let index = self.faults.rng().below(self.drivers.len() as u64) as usize;
-        &mut self.drivers[index]
-    }
-
-    /// Clients that are scheduled notice that time has passed.
-    fn drain_all(&mut self) {
-        for client in 0..self.drivers.len() {
-            if self.drivers[client].paused_us <= self.now_us() {
-                self.drain(client);
-            }
-        }
+    fn some_app(&mut self) -> usize {
+        self.faults.rng().below(self.apps.len() as u64) as usize
     }
 
     fn reset_some_connection(&mut self) -> bool {
-        let Socket::Up { conn } = self.some_driver().socket else {
+        let app = self.some_app();
+        let conns = self.apps[app].conns.len() as u64;
+        let conn = self.faults.rng().below(conns) as usize;
+        let Socket::Up { net } = self.apps[app].conns[conn].socket else {
             return false;
         };
-        let open = self.network.is_open(conn);
-        self.reset(conn);
+        let open = self.network.is_open(net);
+        self.reset(net);
         open
     }
 
