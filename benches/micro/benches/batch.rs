@@ -7,7 +7,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use iggy_binary_protocol::batch::decode_batch_slice;
 use ringmain_bench_micro::{PAYLOAD_BYTES, RECORDS, TARGET, Workload, write_reference};
 use ringmain_wire::batch::{
-    BatchReader, BatchWriter, GatherBatch, Integrity, RecordParts, SendMessagesRef, Stamp, stamp,
+    BatchReader, BatchWriter, Integrity, RecordParts, Referenced, SendMessagesRef, Stamp, stamp,
 };
 use ringmain_wire::{UserHeaders, hash};
 
@@ -111,9 +111,13 @@ fn large(c: &mut Criterion) {
         });
         group.bench_function(BenchmarkId::new("gathered", kib), |b| {
             b.iter(|| {
-                let mut writer = GatherBatch::new(&mut buffer[..1024], &TARGET).expect("room");
-                writer.append(black_box(&record)).expect("room");
-                writer.seal().body_len
+                let mut writer = BatchWriter::new(&mut buffer[..1024], &TARGET).expect("room");
+                let at = writer.append_referenced(black_box(&record)).expect("room");
+                let payload = Referenced {
+                    at,
+                    payload: &payload,
+                };
+                writer.seal_referenced(&[payload]).body_len
             });
         });
         group.bench_function(BenchmarkId::new("floor", kib), |b| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ringmain_proto::Micros;
-use ringmain_wire::batch::SealedGather;
+use ringmain_wire::batch::{Pieces, Referenced};
 
 use crate::lane::Lane;
 use crate::ledger::Ledger;
@@ -17,62 +17,26 @@ use crate::topic::Life;
 use crate::user_code::Deferred;
 use ringmain_io::memory::SlotToken;
 
-/// A slot of which a batch may use only the first bytes: requests smaller than the slot.
-#[derive(Debug)]
-pub(crate) struct Clipped {
-    slot: SlotToken,
-    bytes: usize,
+/// The body of a request, ready to be sent: what is in its slot, and payloads where the caller left
+/// them.
+pub(crate) struct Body {
+    pub(crate) slot: SlotToken,
+    /// Bytes at the start of the slot.
+    pub(crate) own_bytes: usize,
+    /// Bytes of the body, payloads by reference included.
+    pub(crate) body_bytes: usize,
+    /// The payloads by reference, in order.
+    pub(crate) payloads: PayloadList,
+    /// Bytes taken for them from the by-reference budget.
+    pub(crate) credit_bytes: u64,
 }
 
-impl Clipped {
-    pub(crate) fn new(slot: SlotToken, bytes_max: usize) -> Self {
-        let bytes = slot.len().min(bytes_max);
-        Self { slot, bytes }
-    }
-
-    pub(crate) fn into_slot(self) -> SlotToken {
-        self.slot
-    }
-}
-
-impl AsRef<[u8]> for Clipped {
-    fn as_ref(&self) -> &[u8] {
-        &self.slot.as_ref()[..self.bytes]
-    }
-}
-
-impl AsMut<[u8]> for Clipped {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.slot.as_mut()[..self.bytes]
-    }
-}
-
-/// The body of a request, ready to be sent.
-pub(crate) enum Body {
-    /// All of it at the start of a slot.
-    Copied { slot: SlotToken, body_bytes: usize },
-    /// Payloads where the caller left them, the rest in a slot.
-    Gathered {
-        sealed: SealedGather<SlotToken>,
-        payloads: Vec<Bytes>,
-        /// Bytes taken from the by-reference budget.
-        credit_bytes: u64,
-    },
-}
+/// Payloads by reference and where they belong.
+pub(crate) type PayloadList = Vec<Referenced<Bytes>>;
 
 impl Body {
-    pub(crate) fn slot(&self) -> &SlotToken {
-        match self {
-            Self::Copied { slot, .. } => slot,
-            Self::Gathered { sealed, .. } => &sealed.buf,
-        }
-    }
-
-    pub(crate) fn body_bytes(&self) -> usize {
-        match self {
-            Self::Copied { body_bytes, .. } => *body_bytes,
-            Self::Gathered { sealed, .. } => sealed.body_len,
-        }
+    pub(crate) fn pieces(&self) -> Pieces<'_, Bytes> {
+        Pieces::new(self.own_bytes, &self.payloads)
     }
 }
 

@@ -37,14 +37,16 @@ use crate::shard::ShardShared;
 use crate::topic::TopicName;
 
 use open::OpenBatch;
-pub(crate) use open::{Held, Incoming, Payload};
+pub(crate) use open::{Held, Incoming, Payload, Time};
 
 /// The shard did not find the lane busy since it last had it.
 const WANTED_NOT: u8 = 0;
 /// The shard wanted the batch if its linger was over; whoever held the lane has to look.
 const WANTED_LINGERED: u8 = 1;
+/// The shard wanted the batch if its deadline was near.
+const WANTED_EXPIRING: u8 = 2;
 /// The shard wanted the batch whatever its linger.
-const WANTED_NOW: u8 = 2;
+const WANTED_NOW: u8 = 4;
 
 /// Where a lane is.
 pub(crate) struct LanePlace {
@@ -83,6 +85,14 @@ struct LaneState {
     announced: bool,
     /// The losses that the last [`Lane::resume`] accepted.
     resumed_losses: u32,
+}
+
+/// How often lanes without room are looked through for records whose deadline comes close.
+pub(crate) const SWEEP_US: u64 = 20_000;
+
+/// Batches whose deadline is not after this moment are taken whether there is room for them or not.
+pub(crate) fn expiring_before(now: Micros) -> Micros {
+    now.after(2 * SWEEP_US)
 }
 
 /// What a shard got when it asked for the open batch.
@@ -197,7 +207,7 @@ impl Lane {
         }
         let joined = match &mut state.open {
             Some(open) if open.takes(self, ledger, record) => {
-                open.append(&mut state.ids, record, held)?
+                open.append(self, &mut state.ids, record, held)?
             }
             _ => false,
         };
@@ -231,11 +241,13 @@ impl Lane {
         };
         let is_wanted = match self.wanted.load(Ordering::Relaxed) {
             WANTED_NOT => false,
-            WANTED_LINGERED => open.linger_until() <= self.shard.now(),
-            _ => true,
+            wanted => {
+                // Asked once: a shard that still wants it comes again by itself.
+                self.wanted.store(WANTED_NOT, Ordering::Relaxed);
+                self.is_wanted(open, wanted)
+            }
         };
         if open.is_full() || is_wanted {
-            self.wanted.store(WANTED_NOT, Ordering::Relaxed);
             return self.seal(state);
         }
         if state.announced {
@@ -244,6 +256,14 @@ impl Lane {
         state.announced = true;
         self.shard.announce(Arc::clone(self));
         self.wants_wake()
+    }
+
+    /// Whether the shard would have taken the batch, had it got the lock.
+    fn is_wanted(&self, open: &OpenBatch, wanted: u8) -> bool {
+        let now = self.shard.now();
+        wanted & WANTED_NOW != 0
+            || wanted & WANTED_LINGERED != 0 && open.linger_until() <= now
+            || wanted & WANTED_EXPIRING != 0 && open.deadline() <= expiring_before(now)
     }
 
     /// Whether the shard has to be woken for what was just queued.
@@ -271,9 +291,10 @@ impl Lane {
             Err(TryLockError::WouldBlock) => {
                 let wanted = match rule {
                     SealRule::Lingered => WANTED_LINGERED,
-                    SealRule::All | SealRule::Expiring(_) => WANTED_NOW,
+                    SealRule::Expiring(_) => WANTED_EXPIRING,
+                    SealRule::All => WANTED_NOW,
                 };
-                self.wanted.fetch_max(wanted, Ordering::Relaxed);
+                self.wanted.fetch_or(wanted, Ordering::Relaxed);
                 return Sealing::Busy;
             }
         };

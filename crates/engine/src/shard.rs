@@ -38,11 +38,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use crossbeam_queue::ArrayQueue;
 use ringmain_proto::Micros;
 
-use crate::batch::SealedBatch;
+use crate::batch::{PayloadList, SealedBatch};
 use crate::clock::Clock;
 use crate::error::CallError;
 use crate::gate::{Gate, Stock, Units};
@@ -212,7 +211,7 @@ pub(crate) struct ShardShared {
     /// Lanes with an open batch that the shard does not know of. As many places as lanes: never full.
     announced: ArrayQueue<Arc<Lane>>,
     /// Empty lists for payloads by reference, to be reused.
-    payload_lists: ArrayQueue<Vec<Bytes>>,
+    payload_lists: ArrayQueue<PayloadList>,
     commands: Mutex<Vec<Command>>,
     /// The lane in each place, for the shard's end.
     lanes: Mutex<Vec<Arc<Lane>>>,
@@ -333,14 +332,17 @@ impl ShardShared {
     }
 
     /// An empty list for payloads, with room for a batch after the first uses.
-    pub(crate) fn take_payload_list(&self) -> Vec<Bytes> {
+    pub(crate) fn take_payload_list(&self) -> PayloadList {
         self.payload_lists
             .pop()
             .unwrap_or_else(|| Vec::with_capacity(crate::limits::GATHER_RECORDS_MAX as usize))
     }
 
-    fn keep_payload_list(&self, list: Vec<Bytes>) {
+    fn keep_payload_list(&self, list: PayloadList) {
         debug_assert!(list.is_empty(), "an owner's drop runs apart, and contained");
+        if list.capacity() == 0 {
+            return;
+        }
         // More lists than slots exist only for a moment; the surplus is freed.
         drop(self.payload_lists.push(list));
     }

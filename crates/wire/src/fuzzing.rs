@@ -337,8 +337,7 @@ fn written_again(batch: &BatchReader<'_>, target: &SendTarget<'_>) -> Option<Vec
     batch.check_as_sent().ok()?;
     let room = target.prefix_bytes() + usize::try_from(batch.header().batch_length()).ok()?;
     let mut writer = BatchWriter::new(vec![0xEE; room], target).expect("there is a message");
-    let origin_us = batch.header().origin_timestamp_us();
-    for (index, message) in batch.messages().enumerate() {
+    for message in batch.messages() {
         let user_headers = message.user_headers().expect("checked as sent");
         let record = RecordParts {
             id: message.id(),
@@ -346,9 +345,6 @@ fn written_again(batch: &BatchReader<'_>, target: &SendTarget<'_>) -> Option<Vec
             payload: message.payload(),
             user_headers,
         };
-        if index > 0 && record.timestamp_us < writer.origin_timestamp_us()? {
-            writer.rebase(origin_us).expect("one batch spans the times");
-        }
         writer.append(&record).expect("it was in a batch as large");
     }
     let sealed = writer.seal();

@@ -1,17 +1,17 @@
-//! The batch that a lane is filling, in one of its two forms, and what one record brings along.
+//! The batch that a lane is filling, and what one record brings along.
 //!
-//! Used under the lane's lock only. A batch holds records of one producer and of one form: copied into the slot, or by
-//! reference with only their headers in the slot.
+//! Used under the lane's lock only. A batch holds records of one producer: copied into the slot, or
+//! by reference with only their headers in the slot, in any order.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use ringmain_proto::Micros;
-use ringmain_wire::batch::{AppendError, GatherBatch, MESSAGE_HEADER_BYTES};
+use ringmain_wire::batch::{AppendError, MESSAGE_HEADER_BYTES, Referenced};
 use ringmain_wire::{BatchWriter, MessageIdGenerator, RecordParts, UserHeaders};
 
 use super::Lane;
-use crate::batch::{Body, Clipped, Owed, SealedBatch};
+use crate::batch::{Body, Owed, PayloadList, SealedBatch};
 use crate::clock::Clock;
 use crate::error::SendError;
 use crate::gate::{Gate, Units};
@@ -27,11 +27,38 @@ pub(crate) struct Incoming<'a> {
     pub(crate) payload: Payload<'a>,
     pub(crate) user_headers: UserHeaders<'a>,
     pub(crate) id: Option<u128>,
-    pub(crate) timestamp_us: Option<u64>,
+    pub(crate) time: Time,
     /// Travels by reference. Its payload is `Owned` then.
     pub(crate) by_reference: bool,
     /// Stamps the record if it has no time of its own.
     pub(crate) clock: &'a Clock,
+}
+
+/// When a record happened, in microseconds since the Unix epoch.
+#[derive(Clone, Copy)]
+pub(crate) enum Time {
+    /// The application says so. Kept as it is.
+    Given(u64),
+    /// When it is accepted, which is not earlier than this.
+    AcceptedAfter(u64),
+    /// When it is accepted.
+    Accepted,
+}
+
+impl Time {
+    pub(crate) fn new(given_us: Option<u64>) -> Self {
+        given_us.map_or(Self::Accepted, Self::Given)
+    }
+
+    /// The record's time in a batch whose earliest record is of `origin_us`. One that is accepted
+    /// now was accepted after that one, even if the clock was set back or looked at before it.
+    fn resolve(self, clock: &Clock, origin_us: u64) -> u64 {
+        match self {
+            Self::Given(us) => us,
+            Self::AcceptedAfter(us) => us.max(origin_us),
+            Self::Accepted => clock.calendar_us().max(origin_us),
+        }
+    }
 }
 
 /// Where a payload is.
@@ -88,23 +115,18 @@ pub(crate) struct OpenBatch {
 
 /// The bytes of an open batch.
 pub(crate) struct Form {
-    kind: FormKind,
+    writer: BatchWriter<SlotToken>,
+    /// The payloads by reference, in order. Without memory until there is one.
+    payloads: PayloadList,
+    credit_bytes: u64,
+    /// Sum of all payloads.
     payload_bytes: u64,
-    /// The first record's time, 0 before it.
-    origin_us: u64,
-}
-
-enum FormKind {
-    Copied(BatchWriter<Clipped>),
-    Gathered {
-        batch: GatherBatch<SlotToken>,
-        payloads: Vec<Bytes>,
-        credit_bytes: u64,
-    },
+    /// Bytes of the slot that records may fill which join the first.
+    own_bytes_max: usize,
 }
 
 impl OpenBatch {
-    /// Starts a batch in the form that `record` needs, with `record` in it.
+    /// Starts a batch with `record` in it.
     ///
     /// # Errors
     /// The record fits no batch; the slot comes back.
@@ -116,32 +138,21 @@ impl OpenBatch {
         ids: &mut MessageIdGenerator,
         held: &mut Held,
     ) -> Result<Form, (SlotToken, SendError)> {
-        let target = lane.target();
-        let too_small = |slot: SlotToken| {
-            let bytes = slot.len();
-            (slot, SendError::SlotTooSmall { bytes })
-        };
-        let kind = if record.by_reference {
-            FormKind::Gathered {
-                batch: GatherBatch::new(slot, &target).map_err(|small| too_small(small.buf))?,
-                payloads: lane.shard.take_payload_list(),
-                credit_bytes: 0,
-            }
-        } else {
-            let buffer = Clipped::new(slot, ledger.settings.batch_bytes_max as usize);
-            let writer = BatchWriter::new(buffer, &target)
-                .map_err(|small| too_small(small.buf.into_slot()))?;
-            FormKind::Copied(writer)
-        };
+        let bytes = slot.len();
+        let too_small = |slot: SlotToken| (slot, SendError::SlotTooSmall { bytes });
+        let writer =
+            BatchWriter::new(slot, &lane.target()).map_err(|small| too_small(small.buf))?;
         let mut form = Form {
-            kind,
+            writer,
+            payloads: PayloadList::new(),
+            credit_bytes: 0,
             payload_bytes: 0,
-            origin_us: 0,
+            own_bytes_max: bytes.min(ledger.settings.batch_bytes_max as usize),
         };
-        match form.append(ids, record, held) {
+        match form.append(lane, ids, record, held) {
             Ok(true) => Ok(form),
-            Ok(false) => Err(too_small(form.into_slot())),
-            Err(error) => Err((form.into_slot(), error)),
+            Ok(false) => Err(too_small(form.writer.into_buf())),
+            Err(error) => Err((form.writer.into_buf(), error)),
         }
     }
 
@@ -170,7 +181,7 @@ impl OpenBatch {
         self.form.count()
     }
 
-    /// Whether a record of this producer and form, for what the topic's name means now, may join.
+    /// Whether this record of this producer, for what the topic's name means now, may join.
     pub(super) fn takes(&self, lane: &Lane, ledger: &Arc<Ledger>, record: &Incoming<'_>) -> bool {
         Arc::ptr_eq(&self.owed.ledger, ledger)
             && lane.topic.is_in(self.life)
@@ -183,11 +194,12 @@ impl OpenBatch {
     /// The record fits no batch.
     pub(super) fn append(
         &mut self,
+        lane: &Lane,
         ids: &mut MessageIdGenerator,
         record: &mut Incoming<'_>,
         held: &mut Held,
     ) -> Result<bool, SendError> {
-        self.form.append(ids, record, held)
+        self.form.append(lane, ids, record, held)
     }
 
     /// Whether the smallest record would not fit any more.
@@ -226,111 +238,81 @@ impl OpenBatch {
 
 impl Form {
     fn count(&self) -> u32 {
-        match &self.kind {
-            FormKind::Copied(writer) => writer.count(),
-            FormKind::Gathered { batch, .. } => batch.count(),
-        }
+        self.writer.count()
     }
 
+    /// Whether the record may join those that are here. That it fits is for the append to find out.
     fn takes(&self, record: &Incoming<'_>) -> bool {
-        match &self.kind {
-            FormKind::Copied(_) => !record.by_reference,
-            FormKind::Gathered { batch, .. } => {
-                record.by_reference
-                    && batch.body_len() + record.payload.as_slice().len()
-                        <= limits::GATHER_BYTES_MAX
-            }
+        let bytes = record.payload.as_slice().len();
+        let own_bytes = MESSAGE_HEADER_BYTES + record.user_headers.as_bytes().len();
+        if record.by_reference {
+            self.writer.own_len() + own_bytes <= self.own_bytes_max
+                && self.writer.referenced_count() < limits::GATHER_RECORDS_MAX
+                && self.writer.body_len() + bytes <= limits::GATHER_BYTES_MAX
+        } else {
+            self.writer.own_len() + own_bytes + bytes <= self.own_bytes_max
         }
     }
 
     fn append(
         &mut self,
+        lane: &Lane,
         ids: &mut MessageIdGenerator,
         record: &mut Incoming<'_>,
         held: &mut Held,
     ) -> Result<bool, SendError> {
+        let origin_us = self.writer.origin_timestamp_us().unwrap_or(0);
         let parts = RecordParts {
             id: record.id.unwrap_or_else(|| ids.next_id()),
-            // The clock may step back; records stamped here never precede the batch.
-            timestamp_us: record
-                .timestamp_us
-                .unwrap_or_else(|| record.clock.calendar_us().max(self.origin_us)),
+            timestamp_us: record.time.resolve(record.clock, origin_us),
             payload: record.payload.as_slice(),
             user_headers: record.user_headers,
         };
-        let (payload_bytes, timestamp_us) = (parts.payload.len(), parts.timestamp_us);
-        let appended = match &mut self.kind {
-            FormKind::Copied(writer) => writer.append(&parts),
-            FormKind::Gathered { batch, .. } => batch.append(&parts),
+        let payload_bytes = parts.payload.len();
+        let appended = if record.by_reference {
+            self.writer.append_referenced(&parts).map(Some)
+        } else {
+            self.writer.append(&parts).map(|()| None)
         };
         match appended {
-            Ok(()) => {}
+            Ok(None) => {}
+            Ok(Some(at)) => {
+                if self.payloads.is_empty() {
+                    self.payloads = lane.shard.take_payload_list();
+                }
+                let payload = record.payload.take();
+                self.payloads.push(Referenced { at, payload });
+                self.credit_bytes += std::mem::take(&mut held.credit_bytes);
+            }
             Err(AppendError::PayloadTooLarge { found_bytes }) => {
                 return Err(SendError::PayloadTooLarge {
                     bytes: found_bytes,
                     max: limits::PAYLOAD_BYTES_MAX,
                 });
             }
-            Err(
-                AppendError::Full { .. }
-                | AppendError::BeforeOrigin { .. }
-                | AppendError::SpanExceeded { .. },
-            ) => {
-                return Ok(false);
-            }
-        }
-        if let FormKind::Gathered {
-            payloads,
-            credit_bytes,
-            ..
-        } = &mut self.kind
-        {
-            payloads.push(record.payload.take());
-            *credit_bytes += std::mem::take(&mut held.credit_bytes);
-        }
-        if self.count() == 1 {
-            self.origin_us = timestamp_us;
+            Err(AppendError::Full { .. } | AppendError::SpanExceeded { .. }) => return Ok(false),
         }
         self.payload_bytes += payload_bytes as u64;
         Ok(true)
     }
 
+    /// Whether the smallest record would not fit any more, or large ones would make too large a
+    /// request.
     fn is_full(&self) -> bool {
-        match &self.kind {
-            FormKind::Copied(writer) => writer.room_bytes() <= MESSAGE_HEADER_BYTES,
-            FormKind::Gathered { batch, .. } => {
-                batch.count() >= limits::GATHER_RECORDS_MAX
-                    || batch.body_len() >= limits::GATHER_BYTES_MAX
-            }
-        }
+        self.writer.own_len() + MESSAGE_HEADER_BYTES >= self.own_bytes_max
+            || self.writer.referenced_count() > 0
+                && (self.writer.referenced_count() >= limits::GATHER_RECORDS_MAX
+                    || self.writer.body_len() >= limits::GATHER_BYTES_MAX)
     }
 
     fn seal(self) -> Body {
-        match self.kind {
-            FormKind::Copied(writer) => {
-                let sealed = writer.seal();
-                Body::Copied {
-                    body_bytes: sealed.body_len,
-                    slot: sealed.buf.into_slot(),
-                }
-            }
-            FormKind::Gathered {
-                batch,
-                payloads,
-                credit_bytes,
-            } => Body::Gathered {
-                sealed: batch.seal(),
-                payloads,
-                credit_bytes,
-            },
-        }
-    }
-
-    /// Gives up a batch to which nothing was added.
-    fn into_slot(self) -> SlotToken {
-        match self.kind {
-            FormKind::Copied(writer) => writer.into_buf().into_slot(),
-            FormKind::Gathered { batch, .. } => batch.into_buf(),
+        let sealed = self.writer.seal_referenced(&self.payloads);
+        Body {
+            slot: sealed.buf,
+            own_bytes: sealed.own_len,
+            body_bytes: sealed.body_len,
+            payloads: self.payloads,
+            credit_bytes: self.credit_bytes,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Several records in a row into one lane, under one lock: what a batch of records costs less than each alone.
 //!
-//! A run only joins the batch that is open. Whatever needs more than that (a slot, a batch of another form, an error to
-//! be told) goes the way that single records take.
+//! A run only joins the batch that is open. Whatever needs more than that (a slot, credit for a
+//! payload by reference, an error to be told) goes the way that single records take.
 //!
 //! The caller runs no code of the user while it holds a run.
 
@@ -49,7 +49,10 @@ impl Run<'_> {
         }
         // Copied records hold no credit.
         let mut none = Held::default();
-        let has_joined = matches!(open.append(&mut state.ids, record, &mut none), Ok(true));
+        let has_joined = matches!(
+            open.append(self.lane, &mut state.ids, record, &mut none),
+            Ok(true)
+        );
         self.joined += u32::from(has_joined);
         has_joined
     }

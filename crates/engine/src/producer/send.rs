@@ -14,7 +14,7 @@ use ringmain_wire::UserHeaders;
 use super::ProducerInner;
 use crate::error::SendError;
 use crate::gate::{Gate, Stock, Take, Units};
-use crate::lane::{Appended, Held, Incoming, Lane, Payload};
+use crate::lane::{Appended, Held, Incoming, Lane, Payload, Time};
 use crate::limits;
 use crate::receipt::{Backlog, Receipt, Receipts};
 use crate::record::Record;
@@ -81,7 +81,8 @@ impl ProducerInner {
         (id, timestamp_us): (Option<u128>, Option<u64>),
         patience: Patience,
     ) -> Result<Receipt, SendError> {
-        let mut record = self.incoming(payload, user_headers, id, timestamp_us)?;
+        let time = Time::new(timestamp_us);
+        let mut record = self.incoming(payload, user_headers, id, time)?;
         let lane = self.lane_for(record.payload.as_slice(), key)?;
         self.send_to(lane, &mut record, patience)
     }
@@ -114,7 +115,7 @@ impl ProducerInner {
         payload: Payload<'a>,
         user_headers: Option<&'a [u8]>,
         id: Option<u128>,
-        timestamp_us: Option<u64>,
+        time: Time,
     ) -> Result<Incoming<'a>, SendError> {
         let bytes = payload.as_slice().len();
         self.check_payload(bytes)?;
@@ -132,7 +133,7 @@ impl ProducerInner {
             payload,
             user_headers,
             id,
-            timestamp_us,
+            time,
             clock: &self.engine.clock,
         })
     }
@@ -183,7 +184,7 @@ impl ProducerInner {
             let mut goes_alone = false;
             while at < chunk.len() && unroutable.is_none() && routed.is_none() {
                 goes_alone = !self
-                    .incoming_of(&mut chunk[at], Some(now_us))
+                    .incoming_of(&mut chunk[at], Time::AcceptedAfter(now_us))
                     .is_ok_and(|mut record| run.join(&mut record));
                 if goes_alone {
                     break;
@@ -205,7 +206,7 @@ impl ProducerInner {
             }
             if goes_alone {
                 let receipt = self
-                    .incoming_of(&mut chunk[at], None)
+                    .incoming_of(&mut chunk[at], Time::Accepted)
                     .and_then(|mut record| self.send_to(lane, &mut record, Patience::Unlimited))
                     .map_err(|error| (at, error))?;
                 receipts.push(receipt);
@@ -217,17 +218,17 @@ impl ProducerInner {
         Ok(())
     }
 
-    /// A record of its owner; `now_us` is its time unless it has one.
+    /// A record of its owner; `time` is its time unless it has one.
     fn incoming_of<'a>(
         &'a self,
         record: &'a mut Record,
-        now_us: Option<u64>,
+        time: Time,
     ) -> Result<Incoming<'a>, SendError> {
         self.incoming(
             Payload::Owned(&mut record.payload),
             record.user_headers.as_deref(),
             record.id,
-            record.timestamp_us.or(now_us),
+            record.timestamp_us.map_or(time, Time::Given),
         )
     }
 
@@ -383,7 +384,7 @@ impl SendFuture {
             Payload::Owned(&mut record.payload),
             record.user_headers.as_deref(),
             record.id,
-            record.timestamp_us,
+            Time::new(record.timestamp_us),
         )?;
         let lane = match self.partition {
             Some(partition) => producer.engine.lane(&producer.topic, partition)?,

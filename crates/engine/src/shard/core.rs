@@ -161,7 +161,7 @@ impl Core {
         }
         if !self.lanes_full.is_empty() {
             // Nobody wakes the shard for what is queued on these, and some of it may have less time than what is out.
-            next = next.min(now.after(super::lanes::SWEEP_US));
+            next = next.min(now.after(crate::lane::SWEEP_US));
         }
         next.min(self.watches.next_at())
     }
@@ -243,7 +243,7 @@ impl Core {
         self.open_lane(&batch.lane);
         let place = &batch.lane.place;
         let (lane_index, lane_key) = (place.index, place.key);
-        let slot_index = batch.body.slot().index();
+        let slot_index = batch.body.slot.index();
         let is_replaced = !batch.lane.topic.is_in(batch.life);
         let conn = &mut self.conns[place.conn as usize];
         let entry = self.lanes[lane_index as usize]

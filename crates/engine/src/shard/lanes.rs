@@ -17,14 +17,11 @@ use ringmain_proto::{Client, LaneKey, Micros};
 
 use super::core::Core;
 use crate::hooks::{self, Mutation, Point};
-use crate::lane::{Lane, SealRule, Sealing};
+use crate::lane::{Lane, SWEEP_US, SealRule, Sealing, expiring_before};
 
 /// How soon a lane is tried again whose lock somebody else held. An append takes far less, unless its thread was
 /// taken off the processor.
 pub(super) const BUSY_RETRY_US: u64 = 50;
-
-/// How often lanes without room are looked through for records whose deadline comes close.
-pub(super) const SWEEP_US: u64 = 20_000;
 
 /// A lane as its shard knows it.
 pub(super) struct LaneEntry {
@@ -268,7 +265,7 @@ impl Core {
         if self.lanes_pending == 0 || hooks::commits(Mutation::SweepForgotten) {
             return;
         }
-        let expiring = SealRule::Expiring(now.after(2 * SWEEP_US));
+        let expiring = SealRule::Expiring(expiring_before(now));
         for index in 0..self.lanes.len() {
             if let Some(entry) = &self.lanes[index]
                 && entry.is_pending

@@ -5,13 +5,12 @@
 
 use bytes::Bytes;
 use ringmain_proto::{BatchKey, CallKey, ConnectionAction, Micros, Transmit};
-use ringmain_wire::batch::GatherPiece;
+use ringmain_wire::batch::Piece;
 use ringmain_wire::header::HEADER_BYTES;
 use ringmain_wire::{CommandCode, HeaderError, Operation, RequestHeader};
 
 use super::connection::Connection;
 use super::core::{Core, InFlight};
-use crate::batch::Body;
 use crate::limits;
 use ringmain_io::driver::{Driver, Gather};
 use ringmain_io::memory::SlotToken;
@@ -114,23 +113,14 @@ fn push_batch(
         client,
         session,
         request,
-        body.body_bytes(),
+        body.body_bytes,
     );
     stamp(header, built, timestamp);
     gather.push_slot(header, 0..HEADER_BYTES);
-    match body {
-        Body::Copied { slot, body_bytes } => gather.push_slot(slot, 0..*body_bytes),
-        Body::Gathered {
-            sealed, payloads, ..
-        } => {
-            for piece in sealed.pieces() {
-                match piece {
-                    GatherPiece::Own(range) => gather.push_slot(&sealed.buf, range),
-                    GatherPiece::Payload { index, .. } => {
-                        gather.push_bytes(payloads[index as usize].clone());
-                    }
-                }
-            }
+    for piece in body.pieces() {
+        match piece {
+            Piece::Own(range) => gather.push_slot(&body.slot, range),
+            Piece::Payload(payload) => gather.push_bytes(payload.clone()),
         }
     }
     in_flight.attempts += 1;

@@ -6,11 +6,11 @@
 use bytes::Bytes;
 use ringmain_proto::{BatchKey, CallKey, Micros, NotSent, Ordering, Outcome, Receipt};
 use ringmain_wire::SendMessagesRef;
-use ringmain_wire::batch::{GatherPiece, Integrity};
+use ringmain_wire::batch::{Integrity, Piece};
 
 use super::Step;
 use super::core::{Core, InFlight, login_refused};
-use crate::batch::{Body, SealedBatch};
+use crate::batch::SealedBatch;
 use crate::error::is_missing;
 use crate::hooks::{self, Mutation, Point};
 use crate::outcome::NotSentReason;
@@ -170,22 +170,17 @@ impl Core {
         self.count_answer(&batch);
         self.is_memory_freed = true;
         // Memory first: whoever is woken by a receipt finds room. Those who wait for memory are served once a turn.
-        match batch.body {
-            Body::Copied { slot, .. } => self.shared.slots().put_quietly(slot),
-            Body::Gathered {
-                sealed,
-                mut payloads,
-                credit_bytes,
-            } => {
-                self.shared.slots().put_quietly(sealed.buf);
-                if !hooks::commits(Mutation::CreditKept) {
-                    self.shared.credit().put_quietly(credit_bytes);
-                }
-                // Their owners are the application's: dropped when all of this turn is answered.
-                self.deferred.payloads.append(&mut payloads);
-                self.shared.keep_payload_list(payloads);
-            }
+        let mut body = batch.body;
+        self.shared.slots().put_quietly(body.slot);
+        if body.credit_bytes > 0 && !hooks::commits(Mutation::CreditKept) {
+            self.shared.credit().put_quietly(body.credit_bytes);
         }
+        // Their owners are the application's: dropped when all of this turn is answered.
+        let payloads = body.payloads.drain(..);
+        self.deferred
+            .payloads
+            .extend(payloads.map(|referenced| referenced.payload));
+        self.shared.keep_payload_list(body.payloads);
         batch.owed.settle(outcome, &mut self.deferred);
     }
 }
@@ -204,24 +199,14 @@ fn not_sent(reason: NotSent) -> NotSentReason {
 
 /// The records of a batch that was never sent. Cold: copies every payload.
 fn records_of(batch: &SealedBatch) -> Vec<Record> {
-    let mut whole = Vec::new();
-    let body = match &batch.body {
-        Body::Copied { slot, body_bytes } => &slot.as_ref()[..*body_bytes],
-        Body::Gathered {
-            sealed, payloads, ..
-        } => {
-            for piece in sealed.pieces() {
-                match piece {
-                    GatherPiece::Own(range) => whole.extend_from_slice(&sealed.buf.as_ref()[range]),
-                    GatherPiece::Payload { index, .. } => {
-                        whole.extend_from_slice(&payloads[index as usize]);
-                    }
-                }
-            }
-            &whole
+    let mut whole = Vec::with_capacity(batch.body.body_bytes);
+    for piece in batch.body.pieces() {
+        match piece {
+            Piece::Own(range) => whole.extend_from_slice(&batch.body.slot.as_ref()[range]),
+            Piece::Payload(payload) => whole.extend_from_slice(payload),
         }
-    };
-    let sent = SendMessagesRef::decode(body).expect("our own address");
+    }
+    let sent = SendMessagesRef::decode(&whole).expect("our own address");
     let reader = sent.batch(Integrity::Layout).expect("our own batch");
     reader
         .messages()

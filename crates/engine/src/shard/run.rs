@@ -19,7 +19,7 @@ use ringmain_proto::Micros;
 
 use super::core::Core;
 use super::{ShardShared, Step};
-use crate::batch::{Body, SealedBatch};
+use crate::batch::SealedBatch;
 
 /// How often counters are published while the shard is busy. An idle shard publishes before it sleeps; one that waits
 /// for answers does so after this time.
@@ -259,14 +259,12 @@ fn end_calls(core: &mut Core, shared: &ShardShared) {
 /// lane of this shard takes a record any more.
 fn give_back(left: Vec<SealedBatch>, shared: &ShardShared) {
     for batch in left {
-        if let Body::Gathered {
-            mut payloads,
-            credit_bytes,
-            ..
-        } = batch.body
-        {
-            drop_each("the owner of a payload", &mut payloads);
-            shared.credit().put(credit_bytes);
+        let body = batch.body;
+        let payloads = body.payloads.into_iter();
+        let mut payloads: Vec<_> = payloads.map(|referenced| referenced.payload).collect();
+        drop_each("the owner of a payload", &mut payloads);
+        if body.credit_bytes > 0 {
+            shared.credit().put(body.credit_bytes);
         }
     }
 }

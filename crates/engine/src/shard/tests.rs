@@ -11,7 +11,7 @@ use super::ShardShared;
 use crate::clock::Clock;
 use crate::error::SendError;
 use crate::gate::{Gate, Units};
-use crate::lane::{Appended, Held, Incoming, Lane, LanePlace, Payload};
+use crate::lane::{Appended, Held, Incoming, Lane, LanePlace, Payload, Time};
 use crate::ledger::{BatchSettings, Ledger};
 use crate::receipt::{Callbacks, Receipts};
 use crate::topic::TopicName;
@@ -52,7 +52,7 @@ fn incoming<'a>(payload: &'a mut Bytes, clock: &'a Clock) -> Incoming<'a> {
         payload: Payload::Owned(payload),
         user_headers: UserHeaders::EMPTY,
         id: None,
-        timestamp_us: None,
+        time: Time::Accepted,
         by_reference: false,
         clock,
     }

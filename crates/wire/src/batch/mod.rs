@@ -20,7 +20,7 @@
 //! | type | job |
 //! |---|---|
 //! | [`BatchWriter`] | builds a send in the caller's memory, copying and hashing each payload once |
-//! | [`GatherBatch`] | builds a send whose payloads stay where they are |
+//! | [`Referenced`] | a payload of it that stays where it is |
 //! | [`SendMessagesRef`] | takes a send apart, as the server does on receipt |
 //! | [`BatchReader`] | checks one batch and walks its messages |
 //! | [`StoredBatches`] | walks the batches of a poll reply |
@@ -35,26 +35,27 @@
 //!
 //! # Time
 //!
-//! A batch stores the time of its earliest message, its origin, and for each message the microseconds after that.
-//! The first message sets the origin. A later message that is earlier than the origin is not clamped (its time
-//! would be wrong) and not hidden (every earlier message must be hashed again): [`BatchWriter::append`] refuses it
-//! with [`AppendError::BeforeOrigin`], and the caller either seals this batch and starts another, or pays with
-//! [`BatchWriter::rebase`]. Whoever stamps records in arrival order never meets the case.
+//! A batch stores the time of its earliest message, its origin, and for each message the
+//! microseconds after that. The first message sets the origin. A later message that is earlier
+//! moves it, and with it the time and so the checksum of every other message. [`BatchWriter`] then
+//! makes no checksums any more until the batch is sealed, and all of them there: one more pass over
+//! the batch, whatever the order of the times. Batches of records that are stamped in the order of
+//! arrival do not pay for it.
 
 mod copy;
-mod gather;
 mod layout;
 mod reader;
+mod referenced;
 mod stamp;
 mod target;
 mod writer;
 
-pub use gather::{GatherBatch, GatherPiece, GatherPieces, SealedGather};
 pub use layout::{
     BATCH_HEADER_BYTES, BatchHeader, MESSAGE_HEADER_BYTES, MessageHeader, PAYLOAD_BYTES_MAX,
     TIMESTAMP_SPAN_US_MAX,
 };
 pub use reader::{BatchReader, Integrity, Message, Messages, StoredBatches};
+pub use referenced::{Piece, Pieces, Referenced};
 pub use stamp::{Stamp, stamp};
 pub use target::{SendMessagesRef, SendTarget};
 pub use writer::{AppendError, BatchWriter, BufferTooSmall, RecordParts, Sealed};

@@ -116,17 +116,25 @@ fn a_refused_record_changes_nothing() {
     let mut writer = writer(1024);
     writer.append(&record(1, T0, b"kept")).expect("fits");
     let room_bytes = writer.room_bytes();
-    let before = AppendError::BeforeOrigin {
-        origin_us: T0,
-        found_us: T0 - 1,
-    };
-    assert_eq!(writer.append(&record(2, T0 - 1, b"late")), Err(before));
-    let found_us = T0 + TIMESTAMP_SPAN_US_MAX + 1;
-    let span = AppendError::SpanExceeded {
-        origin_us: T0,
-        found_us,
-    };
-    assert_eq!(writer.append(&record(3, found_us, b"far")), Err(span));
+    for (found_us, earliest_us, latest_us) in [
+        (
+            T0 - TIMESTAMP_SPAN_US_MAX - 1,
+            T0 - TIMESTAMP_SPAN_US_MAX - 1,
+            T0,
+        ),
+        (
+            T0 + TIMESTAMP_SPAN_US_MAX + 1,
+            T0,
+            T0 + TIMESTAMP_SPAN_US_MAX + 1,
+        ),
+    ] {
+        let span = AppendError::SpanExceeded {
+            found_us,
+            earliest_us,
+            latest_us,
+        };
+        assert_eq!(writer.append(&record(3, found_us, b"far")), Err(span));
+    }
     let large = vec![0; PAYLOAD_BYTES_MAX + 1];
     let too_large = AppendError::PayloadTooLarge {
         found_bytes: large.len(),
@@ -156,50 +164,69 @@ fn a_batch_never_outgrows_a_frame() {
     assert_eq!(writer.seal().body_len, crate::header::BODY_BYTES_MAX);
 }
 
+/// Rising, falling, jittered, and one at each end of the span: the origin is the earliest time,
+/// each message has its own, and the order is that of the appends.
 #[test]
-fn rebasing_gives_the_batch_of_an_earlier_origin() {
-    let mut rebased = writer(1024);
-    let mut straight = writer(1024);
-    rebased.append(&record(1, T0, b"a")).expect("fits");
-    rebased.append(&record(2, T0 + 9, b"bb")).expect("fits");
-    rebased.rebase(T0 - 4).expect("within the span");
-    rebased.append(&record(3, T0 - 4, b"ccc")).expect("fits");
-    // The same messages by a writer that saw the earliest first, then put in the other order by hand.
-    straight.append(&record(3, T0 - 4, b"ccc")).expect("fits");
-    straight.append(&record(1, T0, b"a")).expect("fits");
-    straight.append(&record(2, T0 + 9, b"bb")).expect("fits");
-    let (rebased, straight) = (rebased.seal(), straight.seal());
-    let read = |body: &[u8]| {
-        let batch = decode(body).expect("valid");
-        let mut times: Vec<_> = batch
-            .messages()
-            .map(|m| (m.id(), m.timestamp_us()))
-            .collect();
-        times.sort_unstable();
-        (batch.header().origin_timestamp_us(), times)
-    };
-    assert_eq!(read(rebased.body()), read(straight.body()));
+fn times_in_any_order_are_kept() {
+    let far = TIMESTAMP_SPAN_US_MAX;
+    for times in [
+        vec![T0, T0 + 1, T0 + 2],
+        vec![T0 + 2, T0 + 1, T0],
+        (0..300).map(|n| T0 - n * 7).collect(),
+        (0..300).map(|n| T0 + n * 7919 % 1000).collect(),
+        vec![T0, T0 - far, T0, T0 - 1],
+        vec![T0, T0 + far, T0 + 9, T0],
+        vec![far, 0, far / 2],
+        vec![u64::MAX, u64::MAX - far, u64::MAX],
+    ] {
+        let long = vec![0x5A; 700];
+        let payloads: [&[u8]; 3] = [b"", b"a few bytes", &long];
+        let mut writer = writer(1 << 18);
+        let mut around = self::writer(1 << 18);
+        let mut referenced = Vec::new();
+        for (index, time) in times.iter().enumerate() {
+            let record = record(index as u128, *time, payloads[index % 3]);
+            writer.append(&record).expect("within the span");
+            if index % 2 == 0 {
+                around.append(&record).expect("within the span");
+            } else {
+                let at = around.append_referenced(&record).expect("within the span");
+                let payload = record.payload;
+                referenced.push(Referenced { at, payload });
+            }
+            let earliest = times[..=index].iter().min().copied();
+            assert_eq!(writer.origin_timestamp_us(), earliest);
+        }
+        let sealed = writer.seal();
+        let batch = decode(sealed.body()).expect("valid");
+        batch.check_as_sent().expect("as a producer writes it");
+        let seen: Vec<u64> = batch.messages().map(|m| m.timestamp_us()).collect();
+        assert_eq!(seen, times);
+        assert!(batch.messages().map(|m| m.id()).eq(0..times.len() as u128));
+        let around = around.seal_referenced(&referenced);
+        assert!(put_together(&around, &referenced) == sealed.body());
+    }
 }
 
 #[test]
-fn rebasing_keeps_the_span() {
+fn the_span_is_kept_in_both_directions() {
     let mut writer = writer(1024);
     writer.append(&record(1, T0, b"a")).expect("fits");
-    writer
-        .append(&record(2, T0 + TIMESTAMP_SPAN_US_MAX, b"b"))
-        .expect("fits");
+    let last = T0 + TIMESTAMP_SPAN_US_MAX;
+    writer.append(&record(2, last, b"b")).expect("fits");
     let refused = AppendError::SpanExceeded {
-        origin_us: T0 - 1,
-        found_us: T0 + TIMESTAMP_SPAN_US_MAX,
+        found_us: T0 - 1,
+        earliest_us: T0 - 1,
+        latest_us: last,
     };
-    assert_eq!(writer.rebase(T0 - 1), Err(refused));
+    assert_eq!(writer.append(&record(3, T0 - 1, b"c")), Err(refused));
     assert_eq!(writer.origin_timestamp_us(), Some(T0));
-    writer
-        .rebase(T0 + 1)
-        .expect("a later origin changes nothing");
-    assert_eq!(writer.origin_timestamp_us(), Some(T0));
+    writer.append(&record(3, T0, b"c")).expect("fits");
     let sealed = writer.seal();
-    decode(sealed.body()).expect("valid");
+    decode(sealed.body())
+        .expect("valid")
+        .check_as_sent()
+        .expect("in order");
 }
 
 #[test]
@@ -324,17 +351,14 @@ fn stored_batches_follow_one_another() {
     assert_eq!(results, [true, true, false]);
 }
 
-/// Puts the pieces of a gathered body together, as a vectored write does.
-fn put_together(sealed: &SealedGather<Vec<u8>>, payloads: &[&[u8]]) -> Vec<u8> {
+/// Puts the pieces of a body together, as a vectored write does.
+fn put_together(sealed: &Sealed<Vec<u8>>, payloads: &[Referenced<&[u8]>]) -> Vec<u8> {
     let mut body = Vec::new();
-    for piece in sealed.pieces() {
+    for piece in sealed.pieces(payloads) {
         let before = body.len();
         match piece {
-            GatherPiece::Own(range) => body.extend_from_slice(&sealed.buf[range]),
-            GatherPiece::Payload { index, bytes } => {
-                assert_eq!(payloads[index as usize].len(), bytes as usize);
-                body.extend_from_slice(payloads[index as usize]);
-            }
+            Piece::Own(range) => body.extend_from_slice(&sealed.buf[range]),
+            Piece::Payload(payload) => body.extend_from_slice(payload),
         }
         assert!(body.len() > before, "no piece is empty");
     }
@@ -342,67 +366,87 @@ fn put_together(sealed: &SealedGather<Vec<u8>>, payloads: &[&[u8]]) -> Vec<u8> {
     body
 }
 
+/// Every choice of which of six payloads stay where they are gives the bytes of the copied body.
 #[test]
-fn gathered_and_copied_bodies_are_the_same_bytes() {
+fn bodies_around_payloads_are_the_same_bytes() {
     let long = vec![0x5A; 5000];
     let payloads: [&[u8]; 6] = [b"first", b"", b"", &long, b"x", b""];
     let user_headers = UserHeaders::decode(b"\x02\x01\0\0\0k\x09\x01\0\0\0v").expect("valid");
-    for count in 1..=payloads.len() {
+    for choice in 0..1_u32 << payloads.len() {
         let mut copied = writer(8192);
-        let mut gathered = GatherBatch::new(vec![0xAA; 1024], &target()).expect("large enough");
-        for (index, payload) in payloads[..count].iter().enumerate() {
+        let mut around = writer(8192);
+        let mut referenced = Vec::new();
+        for (index, payload) in payloads.into_iter().enumerate() {
             let mut record = record(index as u128, T0 + index as u64, payload);
             if index % 2 == 1 {
                 record.user_headers = user_headers;
             }
             copied.append(&record).expect("fits");
-            gathered.append(&record).expect("fits");
+            if choice >> index & 1 == 0 {
+                around.append(&record).expect("fits");
+            } else {
+                let at = around.append_referenced(&record).expect("fits");
+                referenced.push(Referenced { at, payload });
+            }
         }
-        let (copied, gathered) = (copied.seal(), gathered.seal());
-        assert!(gathered.pieces().count() <= 2 * count + 1);
+        assert_eq!(around.body_len(), copied.body_len());
+        assert_eq!(around.referenced_count(), choice.count_ones());
+        let (copied, around) = (copied.seal(), around.seal_referenced(&referenced));
+        assert!(around.pieces(&referenced).count() <= 2 * referenced.len() + 1);
         assert_eq!(
-            put_together(&gathered, &payloads),
+            put_together(&around, &referenced),
             copied.body(),
-            "{count} messages"
+            "{choice:b}"
         );
     }
 }
 
 #[test]
-fn a_gathered_batch_knows_both_its_rooms() {
+fn a_batch_around_payloads_knows_both_its_rooms() {
     let own = target().prefix_bytes() + BATCH_HEADER_BYTES + 2 * MESSAGE_HEADER_BYTES;
     let payload = vec![1; PAYLOAD_BYTES_MAX];
-    let mut gathered = GatherBatch::new(vec![0; own + 100], &target()).expect("large enough");
-    gathered.append(&record(1, T0, &payload)).expect("fits");
+    let mut around = writer(own + 100);
+    around
+        .append_referenced(&record(1, T0, &payload))
+        .expect("fits");
+    let frame_room = crate::header::BODY_BYTES_MAX - around.body_len();
     let frame_full = AppendError::Full {
         needed_bytes: MESSAGE_HEADER_BYTES + payload.len(),
-        room_bytes: gathered.frame_room_bytes(),
+        room_bytes: frame_room,
     };
-    assert_eq!(gathered.append(&record(2, T0, &payload)), Err(frame_full));
-    let rest = &payload[..gathered.frame_room_bytes() - MESSAGE_HEADER_BYTES];
-    gathered
-        .append(&record(2, T0, rest))
+    let refused = around.append_referenced(&record(2, T0, &payload));
+    assert_eq!(refused, Err(frame_full));
+    let rest = &payload[..frame_room - MESSAGE_HEADER_BYTES];
+    around
+        .append_referenced(&record(2, T0, rest))
         .expect("fills the frame");
-    assert_eq!(gathered.body_len(), crate::header::BODY_BYTES_MAX);
+    assert_eq!(around.body_len(), crate::header::BODY_BYTES_MAX);
+    assert_eq!(around.room_bytes(), 0, "nor is there room for a copy");
 
-    let mut gathered = GatherBatch::new(vec![0; own], &target()).expect("large enough");
-    gathered.append(&record(1, T0, b"a")).expect("fits");
-    gathered.append(&record(2, T0, b"b")).expect("fits");
+    let mut around = writer(own);
+    around
+        .append_referenced(&record(1, T0, b"a"))
+        .expect("fits");
+    around
+        .append_referenced(&record(2, T0, b"b"))
+        .expect("fits");
     let buffer_full = AppendError::Full {
         needed_bytes: MESSAGE_HEADER_BYTES,
         room_bytes: 0,
     };
-    assert_eq!(gathered.append(&record(3, T0, b"c")), Err(buffer_full));
-    assert_eq!(gathered.count(), 2);
-    assert_eq!(put_together(&gathered.seal(), &[b"a", b"b"]).len(), own + 2);
+    let refused = around.append_referenced(&record(3, T0, b"c"));
+    assert_eq!(refused, Err(buffer_full));
+    assert_eq!((around.count(), around.own_len()), (2, own));
 }
 
 #[test]
-#[should_panic(expected = "an empty batch must not be sent")]
-fn sealing_an_empty_gathered_batch_is_a_defect() {
-    let _ = GatherBatch::new(vec![0; 1024], &target())
-        .expect("large enough")
-        .seal();
+#[should_panic(expected = "the payloads are those of the batch")]
+fn sealing_without_the_payloads_is_a_defect() {
+    let mut around = writer(1024);
+    around
+        .append_referenced(&record(1, T0, b"a"))
+        .expect("fits");
+    let _ = around.seal();
 }
 
 fn decode(body: &[u8]) -> Result<BatchReader<'_>, WireError> {

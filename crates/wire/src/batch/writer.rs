@@ -1,12 +1,15 @@
-//! Builds a `SendMessages` body in the memory where it will be sent from.
+//! Builds a `SendMessages` body in the memory where it will be sent from, and around payloads that
+//! stay where they are.
 //!
 //! Does not know where the memory comes from, allocates nothing, reads no clock and makes no ids.
 //!
-//! Invariants: `batch_at + BATCH_HEADER_BYTES <= end <= limit <= buffer length`; the bytes from the end of the batch
-//! header to `end` are complete messages with their checksums; the prefix's count, the batch header's fields and the
-//! batch checksum are written by [`BatchWriter::seal`] alone. A refused append changes nothing.
+//! Invariants: `batch_at + BATCH_HEADER_BYTES <= end <= buffer length` and `end + referenced_bytes
+//! <= BODY_BYTES_MAX`; the bytes from the end of the batch header to `end` are complete messages
+//! but for the payloads by reference and, in a batch that is out of order, the checksums; the
+//! prefix's count, the batch header's fields and the batch checksum are written by
+//! [`BatchWriter::seal`] alone. A refused append changes nothing.
 
-use zerocopy::little_endian::U64;
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::copy::copy;
@@ -15,8 +18,9 @@ use super::layout::{
     MessageHeader, PAYLOAD_BYTES_MAX, TIMESTAMP_SPAN_US_MAX, batch_checksum,
 };
 use super::reader::checksums;
+use super::referenced::{Pieces, Referenced};
 use super::target::{COUNT_BYTES, SendTarget};
-use crate::hash;
+use crate::hash::{self, Checksum};
 use crate::header::BODY_BYTES_MAX;
 use crate::user_headers::UserHeaders;
 
@@ -53,24 +57,19 @@ pub enum AppendError {
         /// The batch's [`BatchWriter::room_bytes`].
         room_bytes: usize,
     },
-    /// The record is earlier than the first one. Seal this batch and append to a fresh one, or call
-    /// [`BatchWriter::rebase`] and append again.
-    #[error("the record's time {found_us} us is before the batch's origin {origin_us} us")]
-    BeforeOrigin {
-        /// The batch's origin.
-        origin_us: u64,
-        /// The record's time.
-        found_us: u64,
-    },
-    /// The record is more than 71.58 minutes after the batch's origin. Seal this batch and append to a fresh one.
+    /// With the record, the batch would span more than 71.58 minutes. Seal this batch and append to
+    /// a fresh one.
     #[error(
-        "the record's time {found_us} us is over {TIMESTAMP_SPAN_US_MAX} us after the batch's origin {origin_us} us"
+        "with the record's time {found_us} us the batch would span over {TIMESTAMP_SPAN_US_MAX} us \
+         ({earliest_us} us to {latest_us} us)"
     )]
     SpanExceeded {
-        /// The batch's origin.
-        origin_us: u64,
         /// The record's time.
         found_us: u64,
+        /// The earliest time of the batch with the record.
+        earliest_us: u64,
+        /// The latest time of the batch with the record.
+        latest_us: u64,
     },
     /// The caller's payload is larger than the server takes. No batch will take it.
     #[error("the payload has {found_bytes} bytes, the server takes {PAYLOAD_BYTES_MAX}")]
@@ -92,53 +91,89 @@ pub struct BufferTooSmall<B> {
     pub found_bytes: usize,
 }
 
-/// The time window and count of a batch that is being filled.
+/// The times and the count of a batch that is being filled.
 ///
-/// Invariant: `origin_us <= latest_us <= origin_us + TIMESTAMP_SPAN_US_MAX` while `count > 0`.
+/// Invariant: `origin_us <= latest_us <= origin_us + TIMESTAMP_SPAN_US_MAX`, and `origin_us <=
+/// base_us <= latest_us`, while `count > 0`.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
-    pub(super) count: u32,
-    pub(super) origin_us: u64,
+struct Tally {
+    count: u32,
+    /// The first record's time, from which the written deltas count.
+    base_us: u64,
+    /// The earliest record's time, from which they have to count in the end.
+    origin_us: u64,
     latest_us: u64,
 }
 
+/// How a record may join.
+#[derive(Clone, Copy)]
+struct Admitted {
+    /// Microseconds after the first record, modulo 2^32.
+    delta_us: u32,
+    /// The deltas are final, and so is a checksum over them.
+    in_order: bool,
+}
+
 impl Tally {
-    /// Decides whether a record may join; returns its `timestamp_delta`.
+    /// Decides whether a record may join.
     #[inline]
-    pub(super) fn admit(&self, record: &RecordParts<'_>) -> Result<u32, AppendError> {
+    fn admit(&self, record: &RecordParts<'_>) -> Result<Admitted, AppendError> {
         if record.payload.len() > PAYLOAD_BYTES_MAX {
             return Err(AppendError::PayloadTooLarge {
                 found_bytes: record.payload.len(),
             });
         }
         let found_us = record.timestamp_us;
-        let origin_us = if self.count == 0 {
-            found_us
-        } else {
-            self.origin_us
-        };
-        let Some(delta_us) = found_us.checked_sub(origin_us) else {
-            return Err(AppendError::BeforeOrigin {
-                origin_us,
-                found_us,
+        if self.count == 0 {
+            return Ok(Admitted {
+                delta_us: 0,
+                in_order: true,
             });
-        };
-        // Exactly `TIMESTAMP_SPAN_US_MAX` fits a u32.
-        u32::try_from(delta_us).map_err(|_| AppendError::SpanExceeded {
-            origin_us,
-            found_us,
+        }
+        if self.origin_us == self.base_us
+            && let Some(delta_us) = found_us.checked_sub(self.base_us)
+            && let Ok(delta_us) = u32::try_from(delta_us)
+        {
+            return Ok(Admitted {
+                delta_us,
+                in_order: true,
+            });
+        }
+        self.admit_out_of_order(found_us)
+    }
+
+    #[cold]
+    fn admit_out_of_order(&self, found_us: u64) -> Result<Admitted, AppendError> {
+        let (earliest_us, latest_us) = (self.origin_us.min(found_us), self.latest_us.max(found_us));
+        if latest_us - earliest_us > TIMESTAMP_SPAN_US_MAX {
+            return Err(AppendError::SpanExceeded {
+                found_us,
+                earliest_us,
+                latest_us,
+            });
+        }
+        Ok(Admitted {
+            delta_us: found_us.wrapping_sub(self.base_us) as u32,
+            in_order: false,
         })
     }
 
     /// Counts a record that joined.
     #[inline]
-    pub(super) fn add(&mut self, timestamp_us: u64) {
+    fn add(&mut self, timestamp_us: u64) {
         if self.count == 0 {
+            self.base_us = timestamp_us;
             self.origin_us = timestamp_us;
         }
+        self.origin_us = self.origin_us.min(timestamp_us);
         self.latest_us = self.latest_us.max(timestamp_us);
         // Cannot wrap: 64 MiB hold fewer than 2^32 message headers.
         self.count += 1;
+    }
+
+    /// What is to be added to every written delta, modulo 2^32; 0 in a batch that is in order.
+    const fn shift_us(&self) -> u32 {
+        (self.base_us - self.origin_us) as u32
     }
 
     /// The header of the finished batch.
@@ -146,11 +181,7 @@ impl Tally {
     /// # Panics
     ///
     /// When the batch is empty.
-    pub(super) fn batch_header(
-        &self,
-        batch_length: u64,
-        checksums: impl Iterator<Item = U64>,
-    ) -> BatchHeader {
+    fn batch_header(&self, batch_length: u64, checksums: impl Iterator<Item = U64>) -> BatchHeader {
         assert!(self.count > 0, "an empty batch must not be sent");
         let mut header = BatchHeader::unstored(self.origin_us, batch_length, self.count);
         header.batch_checksum = U64::new(batch_checksum(&header, checksums));
@@ -160,13 +191,17 @@ impl Tally {
 
 /// A `SendMessages` body under construction in a buffer that it owns.
 ///
-/// The buffer's length is the batch's capacity; whatever was in it is overwritten.
+/// The buffer's length is the batch's capacity; whatever was in it is overwritten. Payloads are
+/// copied into it or stay where they are, as each append says.
 #[derive(Debug)]
 pub struct BatchWriter<B> {
     buf: B,
     batch_at: usize,
     end: usize,
     limit: usize,
+    /// Bytes of the payloads that are not in the buffer, and how many there are.
+    referenced_bytes: usize,
+    referenced: u32,
     tally: Tally,
 }
 
@@ -184,67 +219,72 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BatchWriter<B> {
             batch_at,
             end: batch_at + BATCH_HEADER_BYTES,
             limit,
+            referenced_bytes: 0,
+            referenced: 0,
             tally: Tally::default(),
         })
     }
 
     /// Copies a record to the end of the batch and hashes it.
     ///
+    /// The first record that is earlier than the batch's first leaves the hashing of all others to
+    /// the seal: each message's time counts from the earliest, and is part of its checksum.
+    ///
     /// # Errors
     ///
     /// See [`AppendError`]; the batch is as before.
     #[inline]
     pub fn append(&mut self, record: &RecordParts<'_>) -> Result<(), AppendError> {
-        let timestamp_delta = self.tally.admit(record)?;
+        let admitted = self.tally.admit(record)?;
         let (needed_bytes, room_bytes) = (record.frame_bytes(), self.room_bytes());
-        if needed_bytes > room_bytes {
-            return Err(AppendError::Full {
-                needed_bytes,
-                room_bytes,
-            });
-        }
+        check_room(needed_bytes, room_bytes)?;
         let end = self.end + needed_bytes;
         let frame = &mut self.buf.as_mut()[self.end..end];
-        write_frame(frame, self.tally.count, timestamp_delta, record);
+        write_frame(frame, self.tally.count, admitted.delta_us, record);
+        if admitted.in_order {
+            seal_frame(frame);
+        }
         self.end = end;
         self.tally.add(record.timestamp_us);
         Ok(())
     }
 
-    /// Moves the batch's origin back to `origin_us`, so that a record of that time can follow.
+    /// Adds a record whose payload stays where it is: hashes it, copies its user headers, and
+    /// returns where the payload belongs, for a [`Referenced`]. The caller keeps those of the batch
+    /// in the order of the appends, for the seal.
     ///
-    /// Every message's time counts from the origin and is part of its checksum, so this hashes the whole batch
-    /// again. It pays when a late record is rare or the batch is small, compared with an early seal.
+    /// For payloads that are too large to copy. For small ones [`BatchWriter::append`] is faster:
+    /// hashing in pieces and a piece of a vectored write cost more than copying some kilobytes.
     ///
     /// # Errors
     ///
-    /// [`AppendError::SpanExceeded`] when the latest message would then be over 71.58 minutes after the origin; the
-    /// batch is as before.
-    pub fn rebase(&mut self, origin_us: u64) -> Result<(), AppendError> {
-        let tally = &mut self.tally;
-        if tally.count == 0 || origin_us >= tally.origin_us {
-            return Ok(());
+    /// See [`AppendError`]; the batch is as before. [`AppendError::Full`] counts the record without
+    /// its payload when the buffer is what is full, and with it when the frame is.
+    pub fn append_referenced(&mut self, record: &RecordParts<'_>) -> Result<usize, AppendError> {
+        let admitted = self.tally.admit(record)?;
+        let user_headers = record.user_headers.as_bytes();
+        let own_bytes = MESSAGE_HEADER_BYTES + user_headers.len();
+        check_room(own_bytes, self.buf.as_ref().len() - self.end)?;
+        check_room(record.frame_bytes(), BODY_BYTES_MAX - self.body_len())?;
+        let own = &mut self.buf.as_mut()[self.end..self.end + own_bytes];
+        let (head, tail) = own.split_at_mut(MESSAGE_HEADER_BYTES);
+        write_message_header(head, self.tally.count, admitted.delta_us, record);
+        tail.copy_from_slice(user_headers);
+        if admitted.in_order {
+            seal_around(head, record.payload, user_headers);
         }
-        if tally.latest_us - origin_us > TIMESTAMP_SPAN_US_MAX {
-            return Err(AppendError::SpanExceeded {
-                origin_us,
-                found_us: tally.latest_us,
-            });
-        }
-        let shift_us = (tally.origin_us - origin_us) as u32;
-        tally.origin_us = origin_us;
-        let mut rest = &mut self.buf.as_mut()[self.batch_at + BATCH_HEADER_BYTES..self.end];
-        while let Ok((header, _)) = MessageHeader::mut_from_prefix(rest) {
-            header.timestamp_delta += shift_us;
-            let frame_bytes = header.frame_bytes();
-            let (frame, behind) = rest.split_at_mut(frame_bytes);
-            seal_frame(frame);
-            rest = behind;
-        }
-        Ok(())
+        let at = self.end + MESSAGE_HEADER_BYTES;
+        self.end += own_bytes;
+        self.referenced_bytes += record.payload.len();
+        self.referenced += 1;
+        let frame_max = BODY_BYTES_MAX - self.referenced_bytes;
+        self.limit = self.buf.as_ref().len().min(frame_max);
+        self.tally.add(record.timestamp_us);
+        Ok(at)
     }
 
-    /// Bytes left for messages: a record fits exactly when its [`RecordParts::frame_bytes`] is not larger.
+    /// Bytes left for records that are copied: one fits exactly when its
+    /// [`RecordParts::frame_bytes`] is not larger.
     #[must_use]
     #[inline]
     pub const fn room_bytes(&self) -> usize {
@@ -257,15 +297,27 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BatchWriter<B> {
         self.tally.count
     }
 
+    /// Those of them whose payload stays where it is.
+    #[must_use]
+    pub const fn referenced_count(&self) -> u32 {
+        self.referenced
+    }
+
     /// Whether there is no message yet.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.tally.count == 0
     }
 
-    /// Bytes of the body so far: prefix, batch header and messages.
+    /// Bytes of the body so far: prefix, batch header and messages, payloads by reference included.
     #[must_use]
     pub const fn body_len(&self) -> usize {
+        self.end + self.referenced_bytes
+    }
+
+    /// Those of them that are in the buffer.
+    #[must_use]
+    pub const fn own_len(&self) -> usize {
         self.end
     }
 
@@ -275,24 +327,52 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BatchWriter<B> {
         (self.tally.count > 0).then_some(self.tally.origin_us)
     }
 
-    /// Writes the batch header and the count: the body is ready to be sent.
+    /// Writes the batch header and the count: the body, which is all in the buffer, is ready to be
+    /// sent.
     ///
-    /// Hashes 8 bytes a message; reads no payload.
+    /// Hashes 8 bytes a message; reads no payload, unless a record was earlier than the first.
     ///
     /// # Panics
     ///
-    /// When the batch is empty: the server drops such a request without an answer, so sending one is a defect of
-    /// the caller.
+    /// When the batch is empty: the server drops such a request without an answer, so sending one
+    /// is a defect of the caller. When it has payloads by reference.
     #[must_use]
-    pub fn seal(mut self) -> Sealed<B> {
-        let body = &mut self.buf.as_mut()[..self.end];
-        let checksums = checksums(&body[self.batch_at + BATCH_HEADER_BYTES..]);
-        let batch_length = (self.end - self.batch_at) as u64;
-        let header = self.tally.batch_header(batch_length, checksums);
-        write_batch_header(body, self.batch_at, &header);
+    pub fn seal(self) -> Sealed<B> {
+        self.seal_referenced::<[u8; 0]>(&[])
+    }
+
+    /// As [`BatchWriter::seal`], for a batch with payloads by reference, which are `payloads`.
+    ///
+    /// # Panics
+    ///
+    /// When the batch is empty, and when `payloads` are not those of the batch.
+    #[must_use]
+    pub fn seal_referenced<P: AsRef<[u8]>>(mut self, payloads: &[Referenced<P>]) -> Sealed<B> {
+        assert_eq!(
+            payloads.len(),
+            self.referenced as usize,
+            "the payloads are those of the batch"
+        );
+        let messages_at = self.batch_at + BATCH_HEADER_BYTES;
+        let body_len = self.body_len();
+        let own = &mut self.buf.as_mut()[..self.end];
+        if self.tally.shift_us() > 0 {
+            hash_messages(own, messages_at, payloads, self.tally.shift_us());
+        }
+        let batch_length = (body_len - self.batch_at) as u64;
+        let header = if payloads.is_empty() {
+            let checksums = checksums(&own[messages_at..]);
+            self.tally.batch_header(batch_length, checksums)
+        } else {
+            let checksums =
+                OwnWalk::new(own, messages_at, payloads).map(|(header, _)| header.checksum);
+            self.tally.batch_header(batch_length, checksums)
+        };
+        write_batch_header(own, self.batch_at, &header);
         Sealed {
             buf: self.buf,
-            body_len: self.end,
+            own_len: self.end,
+            body_len,
             messages_count: self.tally.count,
             origin_timestamp_us: self.tally.origin_us,
         }
@@ -305,12 +385,25 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BatchWriter<B> {
     }
 }
 
-/// A complete `SendMessages` body at the start of a buffer.
+#[inline]
+const fn check_room(needed_bytes: usize, room_bytes: usize) -> Result<(), AppendError> {
+    if needed_bytes > room_bytes {
+        return Err(AppendError::Full {
+            needed_bytes,
+            room_bytes,
+        });
+    }
+    Ok(())
+}
+
+/// A complete `SendMessages` body at the start of a buffer, but for payloads by reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed<B> {
     /// The caller's buffer.
     pub buf: B,
     /// Bytes of the body at its start.
+    pub own_len: usize,
+    /// Bytes of the body, payloads by reference included.
     pub body_len: usize,
     /// Messages in the batch, at least 1.
     pub messages_count: u32,
@@ -320,13 +413,95 @@ pub struct Sealed<B> {
 
 impl<B: AsRef<[u8]>> Sealed<B> {
     /// The body.
+    ///
+    /// # Panics
+    ///
+    /// When there are payloads by reference, which are not in the buffer.
     #[must_use]
     pub fn body(&self) -> &[u8] {
+        assert_eq!(self.own_len, self.body_len, "the body is all in the buffer");
         &self.buf.as_ref()[..self.body_len]
+    }
+
+    /// The pieces of the body in order, `payloads` being those of the seal. None is empty; together
+    /// they have `body_len` bytes.
+    #[must_use]
+    pub fn pieces<'p, P: AsRef<[u8]>>(&self, payloads: &'p [Referenced<P>]) -> Pieces<'p, P> {
+        Pieces::new(self.own_len, payloads)
     }
 }
 
-/// Fills `frame`, which is exactly as long as the record needs.
+/// Moves all deltas and makes all checksums, of a batch that turned out not to be in order.
+#[cold]
+fn hash_messages<P: AsRef<[u8]>>(
+    own: &mut [u8],
+    messages_at: usize,
+    payloads: &[Referenced<P>],
+    shift_us: u32,
+) {
+    let (mut at, mut payloads) = (messages_at, payloads.iter());
+    let mut next = payloads.next();
+    while let Ok((header, _)) = MessageHeader::mut_from_prefix(&mut own[at..]) {
+        let delta_us = header.timestamp_delta.get().wrapping_add(shift_us);
+        header.timestamp_delta = U32::new(delta_us);
+        let head_end = at + MESSAGE_HEADER_BYTES;
+        match next.take_if(|referenced| referenced.at == head_end) {
+            None => {
+                let end = at + header.frame_bytes();
+                seal_frame(&mut own[at..end]);
+                at = end;
+            }
+            Some(referenced) => {
+                let end = head_end + header.user_headers_length() as usize;
+                let (head, user_headers) = own[at..end].split_at_mut(MESSAGE_HEADER_BYTES);
+                seal_around(head, referenced.payload.as_ref(), user_headers);
+                next = payloads.next();
+                at = end;
+            }
+        }
+    }
+}
+
+/// Steps through the messages in a buffer that lacks the payloads by reference.
+struct OwnWalk<'a, P> {
+    own: &'a [u8],
+    at: usize,
+    payloads: &'a [Referenced<P>],
+}
+
+impl<'a, P> OwnWalk<'a, P> {
+    const fn new(own: &'a [u8], messages_at: usize, payloads: &'a [Referenced<P>]) -> Self {
+        Self {
+            own,
+            at: messages_at,
+            payloads,
+        }
+    }
+}
+
+impl<'a, P> Iterator for OwnWalk<'a, P> {
+    /// A header, and its payload if that is by reference.
+    type Item = (&'a MessageHeader, Option<&'a P>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Fails only at the end: every header was written by an append.
+        let (header, _) = MessageHeader::ref_from_prefix(&self.own[self.at..]).ok()?;
+        let head_end = self.at + MESSAGE_HEADER_BYTES;
+        match self.payloads.split_first() {
+            Some((referenced, rest)) if referenced.at == head_end => {
+                self.payloads = rest;
+                self.at = head_end + header.user_headers_length() as usize;
+                Some((header, Some(&referenced.payload)))
+            }
+            _ => {
+                self.at += header.frame_bytes();
+                Some((header, None))
+            }
+        }
+    }
+}
+
+/// Fills `frame`, which is exactly as long as the record needs, except for the checksum.
 #[inline]
 fn write_frame(
     frame: &mut [u8],
@@ -341,7 +516,6 @@ fn write_frame(
     if !user_headers.is_empty() {
         user_headers.copy_from_slice(record.user_headers.as_bytes());
     }
-    seal_frame(frame);
 }
 
 /// Fills a message's header, which is `head`, except for the checksum.
@@ -349,7 +523,7 @@ fn write_frame(
 /// In words of 8 bytes, as the hash is about to read them: a load across two stores that are still under way waits
 /// for both, which cost more than all else in an append.
 #[inline]
-pub(super) fn write_message_header(
+fn write_message_header(
     head: &mut [u8],
     offset_delta: u32,
     timestamp_delta: u32,
@@ -378,9 +552,19 @@ fn seal_frame(frame: &mut [u8]) {
     checksum.copy_from_slice(&hash::checksum(covered).to_le_bytes());
 }
 
+/// Writes the checksum into the header of a message whose payload is elsewhere.
+fn seal_around(head: &mut [u8], payload: &[u8], user_headers: &[u8]) {
+    let (stored, covered) = head.split_at_mut(MESSAGE_CHECKSUM_COVERS_FROM);
+    let mut checksum = Checksum::new();
+    checksum.update(covered);
+    checksum.update(payload);
+    checksum.update(user_headers);
+    stored.copy_from_slice(&checksum.digest().to_le_bytes());
+}
+
 /// Writes the prefix of a body to the start of `buf`; returns where the batch starts. The buffer comes back as an
 /// error when it has no room for one message behind that.
-pub(super) fn start_body<B: AsRef<[u8]> + AsMut<[u8]>>(
+fn start_body<B: AsRef<[u8]> + AsMut<[u8]>>(
     mut buf: B,
     target: &SendTarget<'_>,
 ) -> Result<(B, usize), BufferTooSmall<B>> {
@@ -399,7 +583,7 @@ pub(super) fn start_body<B: AsRef<[u8]> + AsMut<[u8]>>(
 }
 
 /// Writes the count at the end of the prefix and the header of the batch behind it.
-pub(super) fn write_batch_header(body: &mut [u8], batch_at: usize, header: &BatchHeader) {
+fn write_batch_header(body: &mut [u8], batch_at: usize, header: &BatchHeader) {
     let count = &mut body[batch_at - COUNT_BYTES..batch_at];
     count.copy_from_slice(header.message_count.as_bytes());
     body[batch_at..batch_at + BATCH_HEADER_BYTES].copy_from_slice(header.as_bytes());
