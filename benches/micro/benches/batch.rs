@@ -1,4 +1,5 @@
-//! A batch of 1000 records, written, sealed, read and stamped: ringmain, the reference and the floor side by side.
+//! A batch of 1000 records, written, sealed, read and stamped: ringmain, the reference and the
+//! floor side by side.
 
 use std::hint::black_box;
 
@@ -56,8 +57,8 @@ fn read(c: &mut Criterion) {
     group.finish();
 }
 
-/// Sealing alone, and what it would take if the writer kept the checksums in an array beside the batch instead of
-/// walking to them through the batch.
+/// Sealing alone, and what it would take if the writer kept the checksums in an array beside the
+/// batch instead of walking to them through the batch.
 fn seal(c: &mut Criterion) {
     let mut group = c.benchmark_group("batch_seal");
     for payload_bytes in PAYLOAD_BYTES {

@@ -1,4 +1,5 @@
-//! XxHash3-64 by each crate, at the lengths that batches have: which one `ringmain_wire::hash` should use.
+//! XxHash3-64 by each crate, at the lengths that batches have: which one `ringmain_wire::hash`
+//! should use.
 //!
 //! Run it as it is and with `RUSTFLAGS="-C target-cpu=x86-64-v3"`.
 
@@ -10,7 +11,8 @@ use ringmain_wire::hash;
 use twox_hash::XxHash3_64;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// A message of 16, 100, 200, 1000, 10,000 bytes with the 40 header bytes that are hashed before it; a slot.
+/// A message of 16, 100, 200, 1000, 10,000 bytes with the 40 header bytes that are hashed before
+/// it; a slot.
 const LENGTHS: [usize; 6] = [56, 140, 240, 1040, 10_040, 262_144];
 
 fn whole(c: &mut Criterion) {

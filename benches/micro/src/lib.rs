@@ -1,7 +1,9 @@
-//! What the micro-benchmarks have in common: the records, and the three ways to turn them into a body.
+//! What the micro-benchmarks have in common: the records, and the three ways to turn them into a
+//! body.
 //!
-//! Each way writes into memory that exists beforehand and is used again, so that no allocator is measured. A test
-//! checks that ringmain and the reference write the same bytes; otherwise the comparison would mean nothing.
+//! Each way writes into memory that exists beforehand and is used again, so that no allocator is
+//! measured. A test checks that ringmain and the reference write the same bytes; otherwise the
+//! comparison would mean nothing.
 #![forbid(unsafe_code)]
 
 use bytes::BytesMut;
@@ -35,7 +37,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// A batch of [`RECORDS`] payloads of `payload_bytes` each, of bytes that do not repeat within a record.
+    /// A batch of [`RECORDS`] payloads of `payload_bytes` each, of bytes that do not repeat within
+    /// a record.
     #[must_use]
     pub fn new(payload_bytes: usize) -> Self {
         let byte = |index: usize| (index.wrapping_mul(0x9E37_79B9) >> 13) as u8;

@@ -15,8 +15,9 @@ pub(crate) struct Args {
     /// Seconds of each measurement, after a warm-up of a quarter of that.
     #[arg(long, global = true, default_value_t = 1.0, value_parser = seconds)]
     pub(crate) seconds: f64,
-    /// Changes an option of ringmain's setup in every case, to try it; the value as JSON: `write_path="SendMsg"`,
-    /// `memory_bytes_max=16777216`, `window=32`. The table then shows another thing than the cases say.
+    /// Changes an option of ringmain's setup in every case, to try it; the value as JSON:
+    /// `write_path="SendMsg"`, `memory_bytes_max=16777216`, `window=32`. The table then shows
+    /// another thing than the cases say.
     #[arg(long = "set", value_name = "OPTION=VALUE", global = true)]
     pub(crate) settings: Vec<String>,
     #[command(subcommand)]
@@ -28,7 +29,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Tries configurations of the official SDK and shows what each reaches.
     Sweep,
-    /// Runs one contender of every case asked for once, for a profiler: `perf record -C CORE -- .. once ringmain`.
+    /// Runs one contender of every case asked for once, for a profiler: `perf record -C CORE -- ..
+    /// once ringmain`.
     Once {
         /// The contender, as it stands in the table.
         label: String,

@@ -1,8 +1,8 @@
 //! The broker's process, and the director's handle on it.
 //!
-//! Every measurement gets a broker of its own, with the same limits: records of the last 64 MiB are kept, so that
-//! within the warm-up every peer finds the same recycled memory, and no peer pays for pages that another got first.
-//! What retention removes stays counted.
+//! Every measurement gets a broker of its own, with the same limits: records of the last 64 MiB are
+//! kept, so that within the warm-up every peer finds the same recycled memory, and no peer pays for
+//! pages that another got first. What retention removes stays counted.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;

@@ -44,8 +44,8 @@ pub(crate) fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Time so far in which the two cores did anything for anybody, the host's other guests included, in seconds. The
-/// kernel counts in ticks of 10 ms.
+/// Time so far in which the two cores did anything for anybody, the host's other guests included,
+/// in seconds. The kernel counts in ticks of 10 ms.
 pub(crate) fn busy_seconds(cores: Cores) -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     busy_ticks(&stat, cores.broker) as f64 / 100.0 + busy_ticks(&stat, cores.client) as f64 / 100.0
@@ -69,7 +69,8 @@ pub(crate) fn rss_bytes() -> u64 {
     field_bytes(&status, "VmRSS:") + field_bytes(&status, "HugetlbPages:")
 }
 
-/// The most that was resident at a time. Huge pages are counted as they are now: the peers never give any back.
+/// The most that was resident at a time. Huge pages are counted as they are now: the peers never
+/// give any back.
 pub(crate) fn rss_peak_bytes() -> u64 {
     let status = status();
     field_bytes(&status, "VmHWM:") + field_bytes(&status, "HugetlbPages:")

@@ -1,14 +1,17 @@
-//! ringmain side by side with its peers: the official SDK in its two modes and raw loops over prebuilt frames.
+//! ringmain side by side with its peers: the official SDK in its two modes and raw loops over
+//! prebuilt frames.
 //!
 //! ```text
 //! cargo run --release -p ringmain-bench-peers [-- --case NAME]... [--rounds N] [--seconds S]
 //! ```
 //!
-//! This process only directs: for every single measurement it starts a broker in a process pinned to one core and a
-//! client in a process pinned to another, and compares what the client claims with what the broker counted. The
-//! peers of a case take turns within every round; the table shows medians over the rounds.
+//! This process only directs: for every single measurement it starts a broker in a process pinned
+//! to one core and a client in a process pinned to another, and compares what the client claims
+//! with what the broker counted. The peers of a case take turns within every round; the table shows
+//! medians over the rounds.
 //!
-//! What it does not do: assert a time. Nothing here runs in a test but the arithmetic and one short case for show.
+//! What it does not do: assert a time. Nothing here runs in a test but the arithmetic and one short
+//! case for show.
 #![forbid(unsafe_code)]
 
 mod args;

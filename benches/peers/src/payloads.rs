@@ -6,8 +6,8 @@ use bytes::Bytes;
 const PAYLOADS: usize = 64;
 /// Small payloads are windows of one block of noise, so far apart.
 const STRIDE_BYTES: usize = 64;
-/// Larger ones have memory of their own: together they must not fit a second-level cache, as those of no application
-/// would.
+/// Larger ones have memory of their own: together they must not fit a second-level cache, as those
+/// of no application would.
 const WINDOW_BYTES_MAX: usize = 32 * 1024;
 
 /// Payloads of one size, in turn.

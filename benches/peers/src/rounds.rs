@@ -1,4 +1,5 @@
-//! Rounds: every contender once, each with a broker of its own, and what each claims checked with that broker.
+//! Rounds: every contender once, each with a broker of its own, and what each claims checked with
+//! that broker.
 
 use std::time::Instant;
 
@@ -11,7 +12,8 @@ use crate::machine::{self, Cores};
 use crate::peers::frames;
 use crate::spec::{BrokerReport, Order, Report};
 
-/// Other work that a measurement bears, as a part of one core. The kernel's ticks alone make up a few hundredths.
+/// Other work that a measurement bears, as a part of one core. The kernel's ticks alone make up a
+/// few hundredths.
 const OTHERS_BUSY_MAX: f64 = 0.1;
 /// Measurements until the least disturbed one is taken as it is.
 const ATTEMPTS: u32 = 3;
@@ -58,7 +60,8 @@ impl Outcome {
 /// Outcomes by contender, then by round.
 pub(crate) type Rounds = Vec<Vec<Outcome>>;
 
-/// Runs a case. The order turns around with every round, so that no contender always follows the same one.
+/// Runs a case. The order turns around with every round, so that no contender always follows the
+/// same one.
 pub(crate) fn run(case: &Case, args: &Args, cores: Cores) -> Result<Rounds, Failure> {
     let mut rounds: Rounds = case.contenders.iter().map(|_| Vec::new()).collect();
     for round in 0..args.rounds {
@@ -76,8 +79,8 @@ pub(crate) fn run(case: &Case, args: &Args, cores: Cores) -> Result<Rounds, Fail
     Ok(rounds)
 }
 
-/// Measures until nothing else disturbs the two cores, a few times at most; the least disturbed counts, whatever its
-/// result is.
+/// Measures until nothing else disturbs the two cores, a few times at most; the least disturbed
+/// counts, whatever its result is.
 fn undisturbed(
     case: &Case,
     contender: &Contender,

@@ -45,7 +45,8 @@ pub(crate) enum Shape {
     Batches(u32),
     /// One call a record, and the next only after the answer: the round trip.
     RoundTrip,
-    /// One call a record; every so many small ones a large one of 64 KiB, by reference and freshly allocated.
+    /// One call a record; every so many small ones a large one of 64 KiB, by reference and freshly
+    /// allocated.
     Mixed {
         /// Small ones before each large one.
         small: u32,
@@ -77,7 +78,8 @@ pub(crate) struct RingmainSetup {
     pub(crate) batch_records_max: Option<u32>,
     /// Records up to this size are copied, larger ones travel by reference; `None` is the default.
     pub(crate) copy_bytes_max: Option<u32>,
-    /// Payload bytes of a record instead of the case's, of ringmain alone; `None` leaves the case as it is.
+    /// Payload bytes of a record instead of the case's, of ringmain alone; `None` leaves the case
+    /// as it is.
     pub(crate) record_bytes: Option<usize>,
     /// The memory cap; `None` is the default.
     pub(crate) memory_bytes_max: Option<u64>,

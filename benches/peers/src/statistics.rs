@@ -33,7 +33,8 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_round() {
-        // The machine was half as fast in the second round; the ratio of the medians would be 20 / 15.
+        // The machine was half as fast in the second round; the ratio of the medians would be 20 /
+        // 15.
         let (ours, theirs) = ([40.0, 20.0, 20.0], [20.0, 10.0, 15.0]);
         assert_eq!(median_ratio(&ours, &theirs), 2.0);
     }

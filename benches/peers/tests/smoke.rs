@@ -1,4 +1,5 @@
-//! One short case from end to end: processes, sockets, the check with the broker, the table. No time is asserted.
+//! One short case from end to end: processes, sockets, the check with the broker, the table. No
+//! time is asserted.
 
 use std::process::Command;
 

@@ -1,18 +1,19 @@
-//! How fast one connection is taken in: two plain read loops, the broker as a sink, and the broker with every checksum
-//! verified and every record kept, in turns in one run with the same sender.
+//! How fast one connection is taken in: two plain read loops, the broker as a sink, and the broker
+//! with every checksum verified and every record kept, in turns in one run with the same sender.
 //!
 //! ```text
 //! cargo bench -p ringmain-broker --bench throughput [-- GIGABYTES]
 //! ```
 //!
-//! Records of 1000 bytes in frames of 256 KiB, 2 GB a turn by default. The sender prepares its batch once and stamps only
-//! the request number. It has one core and the receiver another; where there is only one, nothing is pinned and that is
-//! said. Two rates: by the clock, which the slower of the two ends decides, and by the processor time of the receiving
-//! thread alone, which is what it takes when the sender is not the limit. The median of the rounds; every round begins
-//! with another turn, so that a slow spell of the host does not always hit the same one.
+//! Records of 1000 bytes in frames of 256 KiB, 2 GB a turn by default. The sender prepares its
+//! batch once and stamps only the request number. It has one core and the receiver another; where
+//! there is only one, nothing is pinned and that is said. Two rates: by the clock, which the slower
+//! of the two ends decides, and by the processor time of the receiving thread alone, which is what
+//! it takes when the sender is not the limit. The median of the rounds; every round begins with
+//! another turn, so that a slow spell of the host does not always hit the same one.
 //!
-//! `README.md` beside this file has a run's table. Run by `cargo test`, which gives no `--bench`, this moves 64 MB and
-//! only checks that all turns work.
+//! `README.md` beside this file has a run's table. Run by `cargo test`, which gives no `--bench`,
+//! this moves 64 MB and only checks that all turns work.
 
 use std::io::{IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -77,7 +77,8 @@ impl Broker {
         self.ask(Command::Stats).unwrap_or_default()
     }
 
-    /// Adds a fault to the script. It counts from the first request that the broker reads after this call.
+    /// Adds a fault to the script. It counts from the first request that the broker reads after
+    /// this call.
     pub fn inject(&self, fault: Fault) {
         // As in `stats`.
         let _ = self.ask(|answer| Command::Inject(fault, answer));
@@ -139,7 +140,8 @@ impl Drop for Broker {
         if ended.recv_timeout(STOP_PATIENCE) != Err(RecvTimeoutError::Disconnected) {
             tracing::error!("the broker's thread cannot end and is left behind");
         } else if let Some(thread) = self.thread.take() {
-            // A panic in the thread was already printed there; a second one here would abort the process.
+            // A panic in the thread was already printed there; a second one here would abort the
+            // process.
             let _ = thread.join();
         }
     }

@@ -48,7 +48,8 @@ impl BrokerBuilder {
         self
     }
 
-    /// Sink mode: read frame lengths, answer, store and verify nothing. For measuring a sender. Default false.
+    /// Sink mode: read frame lengths, answer, store and verify nothing. For measuring a sender.
+    /// Default false.
     #[must_use]
     pub fn sink(mut self, sink: bool) -> Self {
         self.plan.config.sink = sink;
@@ -89,8 +90,8 @@ impl BrokerBuilder {
         self
     }
 
-    /// Memory for frames that have not fully arrived, of all connections together, in bytes: the connection that
-    /// passes it is closed. Default 256 MiB.
+    /// Memory for frames that have not fully arrived, of all connections together, in bytes: the
+    /// connection that passes it is closed. Default 256 MiB.
     #[must_use]
     pub fn inbound_bytes_max(mut self, bytes: usize) -> Self {
         self.plan.config.inbound_bytes_max = bytes;
@@ -114,16 +115,17 @@ impl BrokerBuilder {
         self
     }
 
-    /// Heartbeat interval in microseconds. A client that sent nothing for 1.2 intervals is evicted as stale. 0 never
-    /// evicts, and neither does [`Profile::Edge5`]. Default 30 s.
+    /// Heartbeat interval in microseconds. A client that sent nothing for 1.2 intervals is evicted
+    /// as stale. 0 never evicts, and neither does [`Profile::Edge5`]. Default 30 s.
     #[must_use]
     pub fn heartbeat_us(mut self, us: u64) -> Self {
         self.plan.config.heartbeat_us = us;
         self
     }
 
-    /// Time from the arrival of a send to its commit, in microseconds. Default 0, at once. With a delay a partition
-    /// can fill up: it takes 32 uncommitted sends and queues 64, and drops the next without a reply.
+    /// Time from the arrival of a send to its commit, in microseconds. Default 0, at once. With a
+    /// delay a partition can fill up: it takes 32 uncommitted sends and queues 64, and drops the
+    /// next without a reply.
     #[must_use]
     pub fn commit_delay_us(mut self, us: u64) -> Self {
         self.plan.config.commit_delay_us = us;

@@ -1,4 +1,5 @@
-//! Whole connections out of arbitrary bytes: the body of the fuzz target, and of the test that replays its corpus.
+//! Whole connections out of arbitrary bytes: the body of the fuzz target, and of the test that
+//! replays its corpus.
 //!
 //! Nothing here is of use to a user of the broker.
 //!
@@ -10,8 +11,9 @@
 //!         bit 2  commits take 1 ms                     bit 5  checksums of sends are made right
 //! ```
 //!
-//! After the input these must hold, whatever it was: every frame that came out is one that a client can decode,
-//! no bound on memory is passed, and another client that was there before is still served.
+//! After the input these must hold, whatever it was: every frame that came out is one that a client
+//! can decode, no bound on memory is passed, and another client that was there before is still
+//! served.
 
 use std::net::SocketAddr;
 
@@ -43,8 +45,8 @@ use crate::state::{ConnectionKey, Outgoing, State};
 /// Records that the broker of a run may keep.
 const MEMORY_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads of the size that the input asks for; the rest comes in one. Cuts matter where a frame begins, and thousands of
-/// reads of one byte would leave no time for other inputs.
+/// Reads of the size that the input asks for; the rest comes in one. Cuts matter where a frame
+/// begins, and thousands of reads of one byte would leave no time for other inputs.
 const CUT_READS_MAX: usize = 64;
 
 /// Client id of the attacker when it is logged in before its bytes count.
@@ -225,7 +227,8 @@ impl Run {
         }
     }
 
-    /// Takes what was queued for a connection: whole frames that a client understands. Returns how many.
+    /// Takes what was queued for a connection: whole frames that a client understands. Returns how
+    /// many.
     fn drain(&mut self, key: ConnectionKey) -> usize {
         let mut decoder = FrameDecoder::new();
         let mut frames = 0;
@@ -268,7 +271,8 @@ impl Run {
     }
 }
 
-/// A send whose checksums fit its bytes, so that the fuzzer gets past them. Other frames stay as they are.
+/// A send whose checksums fit its bytes, so that the fuzzer gets past them. Other frames stay as
+/// they are.
 fn with_right_checksums(frame: Frame<'_>) -> Frame<'_> {
     let mut bytes = frame.bytes().to_vec();
     if bytes[176] != Operation::SendMessages.as_u8() {

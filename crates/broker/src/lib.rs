@@ -10,8 +10,8 @@
 //! # Ok::<(), ringmain_broker::StartError>(())
 //! ```
 //!
-//! What it is not: durable, replicated, or a place for more than one user. Everything lives in memory that is
-//! bounded by the builder's limits, and dropping [`Broker`] forgets it.
+//! What it is not: durable, replicated, or a place for more than one user. Everything lives in
+//! memory that is bounded by the builder's limits, and dropping [`Broker`] forgets it.
 #![forbid(unsafe_code)]
 
 mod broker;

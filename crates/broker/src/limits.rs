@@ -1,4 +1,5 @@
-//! Every bound of the broker's memory, with what it costs. Nothing in the broker grows past the sum of these.
+//! Every bound of the broker's memory, with what it costs. Nothing in the broker grows past the sum
+//! of these.
 //!
 //! ```text
 //! records            memory_bytes_max + FRAME_BYTES_MAX   builder, default 1 GiB + 64 MiB;
@@ -33,7 +34,8 @@ pub(crate) const WINDOW_IDS: u64 = 128;
 /// Clients a partition remembers; the longest idle leaves first.
 pub(crate) const WINDOW_CLIENTS_MAX: usize = 4096;
 
-/// Clients that all partitions together remember. At this bound a partition makes room among its own.
+/// Clients that all partitions together remember. At this bound a partition makes room among its
+/// own.
 pub(crate) const WINDOW_CLIENTS_TOTAL_MAX: usize = 1 << 20;
 
 /// Slots of the client table; the longest idle is evicted.
@@ -42,7 +44,8 @@ pub(crate) const CLIENTS_MAX: usize = 8192;
 /// Replies the client table keeps for one client.
 pub(crate) const REPLIES_CACHED_MAX: usize = 5;
 
-/// Bytes of all cached replies. Past it a reply is not kept, and a retry is answered "already applied".
+/// Bytes of all cached replies. Past it a reply is not kept, and a retry is answered "already
+/// applied".
 pub(crate) const REPLIES_CACHED_BYTES_MAX: usize = 32 << 20;
 
 /// Streams of the broker. The real server has 4096 stream keys as well.
@@ -63,10 +66,12 @@ pub(crate) const CONSUMER_OFFSETS_MAX: usize = 4096;
 /// Consumer offsets that all partitions together keep.
 pub(crate) const CONSUMER_OFFSETS_TOTAL_MAX: usize = 1 << 20;
 
-/// Bytes of replies that wait for one slow reader before the broker stops reading from that connection.
+/// Bytes of replies that wait for one slow reader before the broker stops reading from that
+/// connection.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
-/// Replies a script may hold back on one connection, of `OUTBOX_BYTES_MAX` bytes together. With one more, all go.
+/// Replies a script may hold back on one connection, of `OUTBOX_BYTES_MAX` bytes together. With one
+/// more, all go.
 pub(crate) const REPLIES_HELD_MAX: usize = 1024;
 
 const _: () = {

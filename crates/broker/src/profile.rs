@@ -3,14 +3,15 @@
 /// The server version whose behaviour is imitated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// Server 0.9.0: every partition keeps request watermarks and a 128-id committed window, so a retried
-    /// `SendMessages` is answered with an empty success and stored once. A client that comes back under its id finds
-    /// its metadata replies still there, and a silent one is evicted. The default.
+    /// Server 0.9.0: every partition keeps request watermarks and a 128-id committed window, so a
+    /// retried `SendMessages` is answered with an empty success and stored once. A client that
+    /// comes back under its id finds its metadata replies still there, and a silent one is evicted.
+    /// The default.
     #[default]
     Release,
-    /// Server 0.9.0-edge.5, the one that was captured: no duplicate window, a retried `SendMessages` is
-    /// appended again. A client is forgotten with its connection. Only members of consumer groups, which this broker
-    /// does not have, are evicted for silence.
+    /// Server 0.9.0-edge.5, the one that was captured: no duplicate window, a retried
+    /// `SendMessages` is appended again. A client is forgotten with its connection. Only members of
+    /// consumer groups, which this broker does not have, are evicted for silence.
     Edge5,
 }
 

@@ -26,7 +26,8 @@ pub struct BrokerStats {
     pub evictions_out: u64,
     /// Bytes handed to the sockets.
     pub bytes_out: u64,
-    /// Requests by operation, in the order of [`Operation::ALL`]; read with [`BrokerStats::requests`].
+    /// Requests by operation, in the order of [`Operation::ALL`]; read with
+    /// [`BrokerStats::requests`].
     requests: RequestCounts,
     /// Frames whose size or command broke the framing; each closed its connection.
     pub frames_unframed: u64,
@@ -58,7 +59,8 @@ pub struct BrokerStats {
     pub record_bytes_evicted: u64,
     /// Sends answered with an empty success because their request was committed before.
     pub duplicates: u64,
-    /// Sends answered with an empty success because their request is 128 or more below its client's highest.
+    /// Sends answered with an empty success because their request is 128 or more below its client's
+    /// highest.
     pub swallowed: u64,
     /// Retries of a send that still waits to be committed: not answered.
     pub sends_absorbed: u64,

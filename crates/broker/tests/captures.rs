@@ -1,12 +1,14 @@
-//! The captured server as the specification: the client side of every captured scenario is replayed byte by byte
-//! against a broker of profile `Edge5`, and every reply is compared field by field with the captured one.
+//! The captured server as the specification: the client side of every captured scenario is replayed
+//! byte by byte against a broker of profile `Edge5`, and every reply is compared field by field
+//! with the captured one.
 //!
-//! Fields that must differ are named in `captures::compare::MUST_DIFFER` with the reason. Any other difference
-//! has to be listed in `REMAINING` with its reason, and an entry there that no longer occurs fails as well.
+//! Fields that must differ are named in `captures::compare::MUST_DIFFER` with the reason. Any other
+//! difference has to be listed in `REMAINING` with its reason, and an entry there that no longer
+//! occurs fails as well.
 //!
-//! What is not compared: the order of replies across partitions and planes, which the real server does not keep
-//! either. Replies of one write are matched by shape, operation and request; within a partition the order is
-//! checked.
+//! What is not compared: the order of replies across partitions and planes, which the real server
+//! does not keep either. Replies of one write are matched by shape, operation and request; within a
+//! partition the order is checked.
 
 #[path = "captures/compare.rs"]
 mod compare;
@@ -78,8 +80,8 @@ const REMAINING: &[(&str, &str, &str, &str)] = &[
 const STREAM_0: &str =
     "the captured server held 467 messages before its capture began, the prelude here 2";
 
-/// What the captured server held before its first scenario, as far as replies depend on it: stream 0 with one topic,
-/// whose partition 0 had one batch of two messages.
+/// What the captured server held before its first scenario, as far as replies depend on it: stream
+/// 0 with one topic, whose partition 0 had one batch of two messages.
 fn prelude(broker: &Broker) {
     let mut client = Client::login(broker.addr(), u128::MAX);
     assert_eq!(client.create_stream("s1").result(), 0);
@@ -205,7 +207,8 @@ impl<'a> Replay<'a> {
         let _ = std::io::Write::write_all(&mut client.socket, bytes);
     }
 
-    /// Reads as many replies as the capture has in a row on this connection, and compares them pair by pair.
+    /// Reads as many replies as the capture has in a row on this connection, and compares them pair
+    /// by pair.
     fn read_replies(&mut self, connection: u64, first: &[u8]) {
         let mut expected = vec![Answer {
             bytes: first.to_vec(),

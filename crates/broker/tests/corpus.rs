@@ -1,5 +1,5 @@
-//! The fuzz target's corpus, replayed without a fuzzer: every file as it is, and those that come from captures mutated
-//! by a fixed generator.
+//! The fuzz target's corpus, replayed without a fuzzer: every file as it is, and those that come
+//! from captures mutated by a fixed generator.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! Idle connections: how many, and what one costs. Alone in its process, because it measures the process.
+//! Idle connections: how many, and what one costs. Alone in its process, because it measures the
+//! process.
 
 mod support;
 
@@ -24,7 +25,8 @@ fn resident_bytes() -> usize {
     pages * 4096
 }
 
-/// Connections that this process can have besides its other files: each takes two, one at either end.
+/// Connections that this process can have besides its other files: each takes two, one at either
+/// end.
 fn connections_max() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").expect("Linux tells");
     let line = limits

@@ -1,5 +1,5 @@
-//! The command line. What each option means, its unit, range and default stand here once: `--help` and the tests read
-//! them from here.
+//! The command line. What each option means, its unit, range and default stand here once: `--help`
+//! and the tests read them from here.
 //!
 //! No type here has a `Debug` that could show a server URL, because a URL holds a password.
 
@@ -32,10 +32,11 @@ pub(crate) enum Command {
 /// Where the server is and who logs in.
 #[derive(Args)]
 pub(crate) struct ServerArgs {
-    /// Server URL: iggy://user:password@host:port or iggy://TOKEN@host:port. Without it: that of the environment
-    /// variable RINGMAIN_SERVER, unless that is blank.
+    /// Server URL: iggy://user:password@host:port or iggy://TOKEN@host:port. Without it: that of
+    /// the environment variable RINGMAIN_SERVER, unless that is blank.
     ///
-    /// A URL given here can be seen by other users of the machine (ps); one in the environment cannot.
+    /// A URL given here can be seen by other users of the machine (ps); one in the environment
+    /// cannot.
     // The variable is not clap's: to clap it would be the option itself, and contradict --sink.
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<OsString>,
@@ -86,8 +87,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<u16>,
 
-    /// Shard threads, each with a ring of its own, and pinned to a core when there are more cores than shards: 1 to
-    /// 64.
+    /// Shard threads, each with a ring of its own, and pinned to a core when there are more cores
+    /// than shards: 1 to 64.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(limits::SHARDS_MAX)))]
     pub(crate) shards: u16,
 
@@ -103,17 +104,19 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "BYTES", default_value_t = limits::SLOT_BYTES_DEFAULT, value_parser = clap::value_parser!(u32).range(i64::from(limits::SLOT_BYTES_MIN)..=i64::from(limits::SLOT_BYTES_MAX)))]
     pub(crate) batch_bytes: u32,
 
-    /// Memory for records that are not answered yet, in bytes: 65536 to 1 TiB, and at least eight times --batch-bytes
-    /// for each shard. In a run without --rate it is full, and decides the latency.
+    /// Memory for records that are not answered yet, in bytes: 65536 to 1 TiB, and at least eight
+    /// times --batch-bytes for each shard. In a run without --rate it is full, and decides the
+    /// latency.
     #[arg(long, value_name = "BYTES", default_value_t = limits::MEMORY_BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(limits::MEMORY_BYTES_MIN..=limits::MEMORY_BYTES_MAX))]
     pub(crate) memory_bytes: u64,
 
-    /// Records a second to send, 1 to 1000000000. Latency then counts from the moment a record was due, not from the moment it could be
-    /// sent. Without it: as many as possible.
+    /// Records a second to send, 1 to 1000000000. Latency then counts from the moment a record was
+    /// due, not from the moment it could be sent. Without it: as many as possible.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) rate: Option<u64>,
 
-    /// Let an embedded broker answer without storing: measures the sender alone. Goes before RINGMAIN_SERVER.
+    /// Let an embedded broker answer without storing: measures the sender alone. Goes before
+    /// RINGMAIN_SERVER.
     #[arg(long, conflicts_with_all = ["server", "password_file"])]
     pub(crate) sink: bool,
 
@@ -121,8 +124,8 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// How long the login may take, and the wait for the last answers at the end or after Ctrl-C, in seconds: 1 to
-    /// 86400.
+    /// How long the login may take, and the wait for the last answers at the end or after Ctrl-C,
+    /// in seconds: 1 to 86400.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }
@@ -151,8 +154,8 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "N", conflicts_with = "key_field")]
     pub(crate) partition: Option<u32>,
 
-    /// The field of each line, from 1, that is its key: lines of one key go to one partition, the same as in every
-    /// Iggy SDK. The whole line is sent.
+    /// The field of each line, from 1, that is its key: lines of one key go to one partition, the
+    /// same as in every Iggy SDK. The whole line is sent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) key_field: Option<u32>,
 
@@ -172,12 +175,14 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "N", default_value_t = limits::PARTITIONS_ENGINE_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PARTITIONS_ENGINE_MAX)))]
     pub(crate) partitions_max: u32,
 
-    /// Whether records of one partition may overtake each other when the server refuses some for the moment.
+    /// Whether records of one partition may overtake each other when the server refuses some for
+    /// the moment.
     #[arg(long, value_enum, default_value_t = OrderingArg::Strict)]
     pub(crate) ordering: OrderingArg,
 
-    /// How long the login may take, and a record while the server answers nothing that is ahead of it, in seconds,
-    /// 1 to 86400; also how long to drain after Ctrl-C or a record that is not stored.
+    /// How long the login may take, and a record while the server answers nothing that is ahead of
+    /// it, in seconds, 1 to 86400; also how long to drain after Ctrl-C or a record that is not
+    /// stored.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }
@@ -209,7 +214,8 @@ pub(crate) struct DumpArgs {
 
 #[derive(Args)]
 pub(crate) struct BrokerArgs {
-    /// Address to listen on. Port 0 takes a free one; the address bound is printed on standard output.
+    /// Address to listen on. Port 0 takes a free one; the address bound is printed on standard
+    /// output.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
     pub(crate) listen: String,
 
@@ -217,11 +223,13 @@ pub(crate) struct BrokerArgs {
     #[arg(long, value_enum, default_value_t = ProfileArg::Release)]
     pub(crate) profile: ProfileArg,
 
-    /// Memory for records, in bytes; past it the oldest are forgotten, and a batch above it is refused.
+    /// Memory for records, in bytes; past it the oldest are forgotten, and a batch above it is
+    /// refused.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) memory_bytes: u64,
 
-    /// TOML file of faults to commit on purpose, as the documentation of ringmain-broker's Script describes them.
+    /// TOML file of faults to commit on purpose, as the documentation of ringmain-broker's Script
+    /// describes them.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 

@@ -1,11 +1,12 @@
 //! `ringmain bench`: sends generated records for a few seconds and shows what was reached.
 //!
-//! One application thread sends to all partitions in turn. Without a rate it sends as fast as the engine accepts, so the
-//! engine's memory is full and latency is mostly time in the queue; with `--rate` it sends on a schedule, and the
-//! latency of a record counts from the moment it was due, whether or not it could be sent then.
+//! One application thread sends to all partitions in turn. Without a rate it sends as fast as the
+//! engine accepts, so the engine's memory is full and latency is mostly time in the queue; with
+//! `--rate` it sends on a schedule, and the latency of a record counts from the moment it was due,
+//! whether or not it could be sent then.
 //!
-//! Sending ends by the clock, also in the middle of a wait for memory: what was due by then and not accepted was never
-//! sent, and is said so.
+//! Sending ends by the clock, also in the middle of a wait for memory: what was due by then and not
+//! accepted was never sent, and is said so.
 
 mod latency;
 mod load;
@@ -37,8 +38,9 @@ const PROGRESS: Duration = Duration::from_millis(200);
 /// Sends for the time given, drains, and prints the result.
 ///
 /// # Errors
-/// [`Failure::NotAllStored`] when a record is not known to be stored, [`Failure::Interrupted`] after Ctrl-C,
-/// [`Failure::RateMissed`] when the rate was not held; the result is printed in all these cases. And those of setting up.
+/// [`Failure::NotAllStored`] when a record is not known to be stored, [`Failure::Interrupted`]
+/// after Ctrl-C, [`Failure::RateMissed`] when the rate was not held; the result is printed in all
+/// these cases. And those of setting up.
 pub(crate) fn run(args: BenchArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let server = Server::given_or_embedded(&args.server, args.sink)?;
     let engine = engine(&args, &server)?;
@@ -79,7 +81,8 @@ pub(crate) fn run(args: BenchArgs, interrupt: &Interrupt) -> Result<(), Failure>
             (path.name(), bytes)
         }),
     };
-    // Printed first and looked at last: a reader that has gone is no reason to call lost records stored.
+    // Printed first and looked at last: a reader that has gone is no reason to call lost records
+    // stored.
     let printed = if args.json {
         say::result(format_args!("{}", report.json(&stats.to_json())))
     } else {
@@ -163,7 +166,8 @@ fn producer(
     Ok(producer)
 }
 
-/// Starts the thread that closes the producer at `end` or at a signal, so that a send that waits for memory ends, too.
+/// Starts the thread that closes the producer at `end` or at a signal, so that a send that waits
+/// for memory ends, too.
 fn close_at(
     end: Instant,
     producer: &Producer,
@@ -194,7 +198,8 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Sends until the time is over, a signal comes or a record is lost. Returns how long it was sent.
+    /// Sends until the time is over, a signal comes or a record is lost. Returns how long it was
+    /// sent.
     fn send(&mut self, interrupt: &Interrupt) -> Result<Duration, Failure> {
         let time = Duration::from_secs(self.args.seconds);
         let clock = Instant::now();

@@ -1,7 +1,7 @@
 //! `ringmain broker`: the embedded broker alone, until Ctrl-C.
 //!
-//! Standard output gets one line, the bound address, so that a script can read it; people are told on standard error,
-//! the counters among it: at the end, and at an interval if asked for.
+//! Standard output gets one line, the bound address, so that a script can read it; people are told
+//! on standard error, the counters among it: at the end, and at an interval if asked for.
 
 use std::io;
 use std::path::Path;
@@ -23,8 +23,8 @@ const END: Duration = Duration::from_secs(5);
 /// Runs until a signal comes, then says what there was to do.
 ///
 /// # Errors
-/// [`Failure::Broker`] when the address cannot be had, [`Failure::ScriptFile`] and [`Failure::Script`] when the faults
-/// cannot be read, and those of standard output.
+/// [`Failure::Broker`] when the address cannot be had, [`Failure::ScriptFile`] and
+/// [`Failure::Script`] when the faults cannot be read, and those of standard output.
 pub(crate) fn run(args: BrokerArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let script = match &args.script {
         None => Script::new(),

@@ -1,7 +1,7 @@
 //! `ringmain dump`: every record of a topic, one line each, on standard output.
 //!
-//! Reads up to what is there when it gets there: a topic that is written to faster than it is read is never finished.
-//! Commits no consumer offset.
+//! Reads up to what is there when it gets there: a topic that is written to faster than it is read
+//! is never finished. Commits no consumer offset.
 
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::say;
 use crate::server::Server;
 use crate::stdio::{Output, was_closed};
 
-/// Bytes of payload that one poll asks for, by the size of the records seen so far. The reply is held in memory.
+/// Bytes of payload that one poll asks for, by the size of the records seen so far. The reply is
+/// held in memory.
 const POLL_BYTES_WANTED: u64 = 4 * 1024 * 1024;
 /// Records of one poll at most: small records would make a reply of many megabytes otherwise.
 const POLL_RECORDS_MAX: u64 = 4096;
@@ -24,8 +25,8 @@ const OUTPUT_BYTES: usize = 256 * 1024;
 /// Writes all partitions, or the one asked for.
 ///
 /// # Errors
-/// [`Failure::ServerMissing`], [`Failure::TopicMissing`], [`Failure::PartitionMissing`], those of a server that cannot
-/// be reached or refuses, and those of standard output.
+/// [`Failure::ServerMissing`], [`Failure::TopicMissing`], [`Failure::PartitionMissing`], those of a
+/// server that cannot be reached or refuses, and those of standard output.
 pub(crate) fn run(args: DumpArgs) -> Result<(), Failure> {
     if was_closed(rustix::stdio::stdout()) {
         return Err(Failure::NoOutput);
@@ -118,7 +119,8 @@ impl Dump<'_> {
     }
 }
 
-/// Says which offsets from `wanted` on are not among `records`: the server forgets the oldest records of a log.
+/// Says which offsets from `wanted` on are not among `records`: the server forgets the oldest
+/// records of a log.
 fn missing(partition: u32, mut wanted: u64, records: &[PolledRecord]) {
     for record in records {
         let found = record.offset;
@@ -136,8 +138,8 @@ fn missing(partition: u32, mut wanted: u64, records: &[PolledRecord]) {
     }
 }
 
-/// How many records to ask for after these: as many of their average size as are wanted, but at most twice as many as
-/// there were, because the next may be larger.
+/// How many records to ask for after these: as many of their average size as are wanted, but at
+/// most twice as many as there were, because the next may be larger.
 fn next_count(records: &[PolledRecord]) -> u32 {
     let found = records.len() as u64;
     let bytes: u64 = records

@@ -1,7 +1,8 @@
-//! Why a command ends, and the exit code that says so. Nothing here prints: `main` prints one line and exits.
+//! Why a command ends, and the exit code that says so. Nothing here prints: `main` prints one line
+//! and exits.
 //!
-//! Every failure is one sentence that names the cause and the remedy. None of them shows a password: servers are
-//! shown by address, URLs never.
+//! Every failure is one sentence that names the cause and the remedy. None of them shows a
+//! password: servers are shown by address, URLs never.
 
 use std::io;
 use std::path::PathBuf;
@@ -137,7 +138,8 @@ pub(crate) enum Failure {
     NoOutput,
     #[error("cannot write to standard output: {source}; free space or choose another place")]
     Output { source: io::Error },
-    /// The reader of standard output went away, as `head` does. Nothing is wrong and nothing is printed.
+    /// The reader of standard output went away, as `head` does. Nothing is wrong and nothing is
+    /// printed.
     #[error("standard output was closed")]
     OutputClosed,
     #[error("cannot reach {server}: {cause}; check the address and that the server runs")]
@@ -388,8 +390,8 @@ impl Failure {
         Failure::Broker { source, remedy }
     }
 
-    /// Some records of a final account are not known to be stored. `lost_at` is the server to show when the connection to it
-    /// was lost while records were sent.
+    /// Some records of a final account are not known to be stored. `lost_at` is the server to show
+    /// when the connection to it was lost while records were sent.
     pub(crate) fn not_all_stored(
         account: &Account,
         lost_at: Option<String>,

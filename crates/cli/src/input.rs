@@ -1,8 +1,8 @@
 //! Reads a file or standard input block by block on a thread of its own.
 //!
-//! The thread exists because a blocking read cannot be broken off: Ctrl-C and a lost line have to be seen while the input
-//! is silent. It reads at most [`BLOCKS_AHEAD`] blocks ahead and its buffers are used again, so memory is bounded
-//! whatever the length of the input.
+//! The thread exists because a blocking read cannot be broken off: Ctrl-C and a lost line have to
+//! be seen while the input is silent. It reads at most [`BLOCKS_AHEAD`] blocks ahead and its
+//! buffers are used again, so memory is bounded whatever the length of the input.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -15,10 +15,12 @@ use crate::exit::Failure;
 use crate::redact::looks_like_url;
 use crate::stdio;
 
-/// Bytes of one block. Large enough that a block's overhead (two channel operations) vanishes beside cutting it into
-/// lines, small enough to stay in the second-level cache until its lines are sent.
+/// Bytes of one block. Large enough that a block's overhead (two channel operations) vanishes
+/// beside cutting it into lines, small enough to stay in the second-level cache until its lines are
+/// sent.
 const BLOCK_BYTES: usize = 256 * 1024;
-/// Blocks read and not yet taken. Two keep the disk busy while the third is cut; one more absorbs hiccups.
+/// Blocks read and not yet taken. Two keep the disk busy while the third is cut; one more absorbs
+/// hiccups.
 const BLOCKS_AHEAD: usize = 3;
 
 /// Where the bytes come from.
@@ -71,7 +73,8 @@ pub(crate) struct Blocks {
 pub(crate) struct Waker(SyncSender<Event>);
 
 impl Waker {
-    /// Makes a waiting [`Blocks::next`] return. When there are blocks to take nobody waits, and nothing is done.
+    /// Makes a waiting [`Blocks::next`] return. When there are blocks to take nobody waits, and
+    /// nothing is done.
     pub(crate) fn wake(&self) {
         let _ = self.0.try_send(Event::Wake);
     }
@@ -81,8 +84,9 @@ impl Blocks {
     /// Opens `file`, or standard input for `-` and none, and starts reading.
     ///
     /// # Errors
-    /// [`Failure::InputClosed`], [`Failure::Input`] when the file cannot be opened, [`Failure::FileIsUrl`] when it is no file at all, and
-    /// [`Failure::Machine`] when there is no thread to be had.
+    /// [`Failure::InputClosed`], [`Failure::Input`] when the file cannot be opened,
+    /// [`Failure::FileIsUrl`] when it is no file at all, and [`Failure::Machine`] when there is no
+    /// thread to be had.
     pub(crate) fn open(file: Option<&Path>) -> Result<Self, Failure> {
         let (source, reader) = match file {
             Some(path) if path != Path::new("-") => {

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks for an orderly end and gets it in bounded time, the second ends the process at
-//! once.
+//! Ctrl-C and SIGTERM: the first asks for an orderly end and gets it in bounded time, the second
+//! ends the process at once.
 //!
 //! ```text
 //!              first signal                          time over, or a second signal
@@ -7,9 +7,9 @@
 //!   draining ---> raised: the command stops, drains, prints and ends; else -> exit 130
 //! ```
 //!
-//! The thread that watches does nothing else and takes no lock that a command holds while it waits, so whatever a
-//! thread of the command does (opening a FIFO, looking a name up, writing to a reader that stands still), the process
-//! ends.
+//! The thread that watches does nothing else and takes no lock that a command holds while it waits,
+//! so whatever a thread of the command does (opening a FIFO, looking a name up, writing to a reader
+//! that stands still), the process ends.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -25,8 +25,8 @@ use signal_hook::{flag, low_level};
 use crate::exit::{Code, Failure};
 use crate::say;
 
-/// How much longer than its drain time a command may take: for getting its memory back from the kernel, closing its
-/// connections and printing its account.
+/// How much longer than its drain time a command may take: for getting its memory back from the
+/// kernel, closing its connections and printing its account.
 const LATE: Duration = Duration::from_secs(5);
 
 /// Watches for the two signals from [`Interrupt::install`] to the end of the process.
@@ -36,8 +36,9 @@ pub(crate) struct Interrupt {
 }
 
 struct Shared {
-    /// A signal has come. Set by the thread that watches: the flag of the handler is raised a moment later than the
-    /// byte is written, and the handler's second look at it must be at the next signal.
+    /// A signal has come. Set by the thread that watches: the flag of the handler is raised a
+    /// moment later than the byte is written, and the handler's second look at it must be at the
+    /// next signal.
     raised: AtomicBool,
     state: Mutex<State>,
     /// Tells of `is_told`.
@@ -82,8 +83,8 @@ impl Interrupt {
             .name("ringmain-signals".to_owned())
             .spawn(move || watch(&signals, &watched))?;
         for signal in [SIGINT, SIGTERM] {
-            // The byte first, so that no signal is lost between these lines. Then in this order: the first signal finds
-            // the flag down and raises it, the second finds it up.
+            // The byte first, so that no signal is lost between these lines. Then in this order:
+            // the first signal finds the flag down and raises it, the second finds it up.
             low_level::pipe::register(signal, sender.try_clone()?)?;
             flag::register_conditional_shutdown(
                 signal,
@@ -95,7 +96,8 @@ impl Interrupt {
         Ok(Interrupt { shared })
     }
 
-    /// From now on the first signal is for the command to follow, which it does within `time` and a little more.
+    /// From now on the first signal is for the command to follow, which it does within `time` and a
+    /// little more.
     pub(crate) fn drain_within(&self, time: Duration) {
         self.shared.state().drain = Some(time);
     }
@@ -126,7 +128,8 @@ impl Interrupt {
 fn watch(mut signals: &UnixStream, shared: &Shared) {
     let mut byte = [0];
     while let Err(error) = signals.read(&mut byte) {
-        // No other error is known; one would leave the process without its orderly end, and the second signal.
+        // No other error is known; one would leave the process without its orderly end, and the
+        // second signal.
         if error.kind() != io::ErrorKind::Interrupted {
             return;
         }

@@ -1,8 +1,10 @@
 //! Cuts blocks of bytes into lines. Any bytes, any length up to a limit; no I/O.
 //!
-//! A line ends at `\n`, which is not part of it; the last line may lack it. A carriage return is part of its line.
+//! A line ends at `\n`, which is not part of it; the last line may lack it. A carriage return is
+//! part of its line.
 //!
-//! Invariant: between blocks, `carry` holds the bytes since the last `\n` and never more than the limit.
+//! Invariant: between blocks, `carry` holds the bytes since the last `\n` and never more than the
+//! limit.
 
 use bytes::Bytes;
 use memchr::{memchr, memchr_iter};
@@ -38,8 +40,8 @@ pub(crate) struct LineSplitter {
 }
 
 impl LineSplitter {
-    /// Lines longer than `line_bytes_max` are an error. Of the lines that are put together from several blocks, those
-    /// of `owned_bytes_min` and more are handed over instead of lent.
+    /// Lines longer than `line_bytes_max` are an error. Of the lines that are put together from
+    /// several blocks, those of `owned_bytes_min` and more are handed over instead of lent.
     pub(crate) fn new(line_bytes_max: usize, owned_bytes_min: usize) -> Self {
         LineSplitter {
             carry: Vec::new(),
@@ -79,7 +81,8 @@ impl LineSplitter {
         Ok(self.keep(&rest[start..])?)
     }
 
-    /// Calls `each` with the last line if it lacks its `\n`. To be called once, after the last block.
+    /// Calls `each` with the last line if it lacks its `\n`. To be called once, after the last
+    /// block.
     ///
     /// # Errors
     /// What `each` returns.

@@ -1,7 +1,7 @@
 //! The log: what engine and broker report while they run, on standard error, from warnings up.
 //!
-//! Shard threads write it. They must not stand still because the reader of standard error does, so a line that finds no
-//! room is left out, and the next line that is written says how many were.
+//! Shard threads write it. They must not stand still because the reader of standard error does, so
+//! a line that finds no room is left out, and the next line that is written says how many were.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -11,8 +11,8 @@
 //! | [`redact`] | what no message may show |
 //! | [`stdio`] | descriptors that others made |
 //!
-//! Prints one sentence on standard error for a failure and exits with its code; never panics on input, server or
-//! machine.
+//! Prints one sentence on standard error for a failure and exits with its code; never panics on
+//! input, server or machine.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -75,7 +75,8 @@ fn run(command: Command) -> Result<(), Failure> {
 
 /// Prints what is wrong with the arguments.
 fn usage(error: &clap::Error) -> ExitCode {
-    // `args_os`, because `args` panics on arguments that are not UTF-8, and the panic shows them all.
+    // `args_os`, because `args` panics on arguments that are not UTF-8, and the panic shows them
+    // all.
     let text = redact::without_values(&error.render().to_string(), std::env::args_os().skip(1));
     let text = text.trim_start_matches("error: ").trim_end();
     say::note(format_args!("{text}"));

@@ -1,6 +1,7 @@
 //! Keeps the tables of README.md equal to the definitions they describe. Tests only.
 //!
-//! The environment variable `RINGMAIN_UPDATE_README` makes the test write the tables instead of comparing them.
+//! The environment variable `RINGMAIN_UPDATE_README` makes the test write the tables instead of
+//! comparing them.
 
 use std::fmt::Write as _;
 use std::fs;

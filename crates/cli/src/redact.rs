@@ -1,4 +1,5 @@
-//! Keeps secrets out of messages: no text of this program quotes what stood on the command line without passing here.
+//! Keeps secrets out of messages: no text of this program quotes what stood on the command line
+//! without passing here.
 
 use std::ffi::OsString;
 
@@ -6,7 +7,8 @@ use std::ffi::OsString;
 const VALUE: &str = "<value>";
 const URL: &str = "<URL>";
 
-/// Whether `text`, found where no server URL belongs, may be one all the same, so that no message may quote it.
+/// Whether `text`, found where no server URL belongs, may be one all the same, so that no message
+/// may quote it.
 pub(crate) fn looks_like_url(text: &str) -> bool {
     text.contains("://") || (text.contains('@') && text.contains(':'))
 }
@@ -16,10 +18,11 @@ pub(crate) fn shown(text: &str) -> &str {
     if looks_like_url(text) { URL } else { text }
 }
 
-/// Takes the values of `arguments` out of a message about them. Names of options stay, and numbers, since a message
-/// about a range is of no use without.
+/// Takes the values of `arguments` out of a message about them. Names of options stay, and numbers,
+/// since a message about a range is of no use without.
 ///
-/// A password or a token can stand in any value: in a misplaced URL, behind a misspelt option, in the place of a file.
+/// A password or a token can stand in any value: in a misplaced URL, behind a misspelt option, in
+/// the place of a file.
 pub(crate) fn without_values(text: &str, arguments: impl Iterator<Item = OsString>) -> String {
     let mut text = text.to_owned();
     for argument in arguments {
@@ -41,7 +44,8 @@ pub(crate) fn without_values(text: &str, arguments: impl Iterator<Item = OsStrin
     text
 }
 
-/// Takes everything that may be a server URL out of a text that may quote anything: the message of a panic.
+/// Takes everything that may be a server URL out of a text that may quote anything: the message of
+/// a panic.
 pub(crate) fn without_urls(text: &str, secrets: impl Iterator<Item = OsString>) -> String {
     let mut text = text.to_owned();
     for secret in secrets {

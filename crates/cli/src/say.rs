@@ -1,4 +1,5 @@
-//! Prints without panicking: `println!` panics when the reader has gone, and `ringmain ... | head` is no reason to.
+//! Prints without panicking: `println!` panics when the reader has gone, and `ringmain ... | head`
+//! is no reason to.
 
 use std::fmt;
 use std::io::Write;
@@ -11,8 +12,8 @@ pub(crate) fn note(text: fmt::Arguments<'_>) {
     let _ = ErrorOutput.write_all(format!("ringmain: {text}\n").as_bytes());
 }
 
-/// The same, unless standard error takes nothing at this moment: for threads that must not wait for its reader.
-/// Whether it was written.
+/// The same, unless standard error takes nothing at this moment: for threads that must not wait for
+/// its reader. Whether it was written.
 pub(crate) fn note_now(text: fmt::Arguments<'_>) -> bool {
     write_now(
         rustix::stdio::stderr(),

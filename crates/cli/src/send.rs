@@ -1,11 +1,13 @@
 //! `ringmain send`: every line of the input becomes one record, in order.
 //!
-//! Lines go from the block they were read in straight into the engine's registered memory; only a line that is put
-//! together from several blocks has memory of its own, and a large one is handed to the engine as it is. What is read
-//! but not answered is bounded by the engine's memory and a few blocks.
+//! Lines go from the block they were read in straight into the engine's registered memory; only a
+//! line that is put together from several blocks has memory of its own, and a large one is handed
+//! to the engine as it is. What is read but not answered is bounded by the engine's memory and a
+//! few blocks.
 //!
-//! The first record that is not stored ends the run: going on would put later lines before it when it is sent again. It is
-//! noticed by a thread that looks at the account, because the thread that sends may be waiting for input or for memory.
+//! The first record that is not stored ends the run: going on would put later lines before it when
+//! it is sent again. It is noticed by a thread that looks at the account, because the thread that
+//! sends may be waiting for input or for memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,14 +27,16 @@ use crate::lines::{Line, LineSplitter, TooLong, field};
 use crate::say;
 use crate::server::{LOGOUT, Server};
 
-/// How often the account is looked at for records that are not stored. An answer arrives at no known moment, and a look
-/// costs less than a callback for each batch.
+/// How often the account is looked at for records that are not stored. An answer arrives at no
+/// known moment, and a look costs less than a callback for each batch.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs until the end of the input, the first failure, or a signal; then drains and prints the account.
+/// Runs until the end of the input, the first failure, or a signal; then drains and prints the
+/// account.
 ///
 /// # Errors
-/// Everything in [`Failure`] but the failures of a benchmark. The account is printed even so, once there is one.
+/// Everything in [`Failure`] but the failures of a benchmark. The account is printed even so, once
+/// there is one.
 pub(crate) fn run(args: SendArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     // Before anything else is started, because it is the likeliest to fail.
     let input = Blocks::open(args.file.as_deref())?;
@@ -56,14 +60,15 @@ pub(crate) fn run(args: SendArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     let started = Instant::now();
     let mut sender = Sender::new(producer, &args, stopping);
     let sent = sender.send_all(&input);
-    // A slow server is waited for as long as it makes progress: each record ends by itself without. A signal or a lost
-    // record closes the producer from the other thread, which ends this wait.
+    // A slow server is waited for as long as it makes progress: each record ends by itself without.
+    // A signal or a lost record closes the producer from the other thread, which ends this wait.
     let _all = sent.is_ok() && sender.producer.flush(Duration::MAX);
     sender.producer.close(timeout);
     // Asked for before the connections are closed, which counts as well.
     let is_connection_lost = engine.stats().disconnects > 0;
     let report = engine.close(LOGOUT);
-    // Printed first and looked at last: a reader that has gone is no reason to call lost records stored.
+    // Printed first and looked at last: a reader that has gone is no reason to call lost records
+    // stored.
     let printed = say::result(format_args!(
         "{} lines, {} bytes in {:.1} s\n{}",
         sender.lines,
@@ -119,9 +124,9 @@ fn producer(engine: &Engine, args: &SendArgs, server: &Server) -> Result<Produce
     }
 }
 
-/// Starts the thread that closes the producer, and wakes the thread that waits for input, at a signal or at the first
-/// record that is not stored. From then on no line is accepted, and a send that waits for memory ends. The flag tells
-/// that it was done.
+/// Starts the thread that closes the producer, and wakes the thread that waits for input, at a
+/// signal or at the first record that is not stored. From then on no line is accepted, and a send
+/// that waits for memory ends. The flag tells that it was done.
 fn stop_early(
     producer: &Producer,
     input: Waker,
@@ -206,7 +211,8 @@ impl Sender {
         }
     }
 
-    /// Sends line after line until the end of the input, a signal, or the first line known not to be stored.
+    /// Sends line after line until the end of the input, a signal, or the first line known not to
+    /// be stored.
     fn send_all(&mut self, input: &Blocks) -> Result<(), Failure> {
         let mut splitter = LineSplitter::new(
             limits::PAYLOAD_BYTES_MAX,
@@ -311,8 +317,8 @@ impl Sender {
         });
     }
 
-    /// Drops the receipts of lines that are stored, oldest first, up to the first that is not answered. Notes the
-    /// first that is answered and not stored.
+    /// Drops the receipts of lines that are stored, oldest first, up to the first that is not
+    /// answered. Notes the first that is answered and not stored.
     fn settle(&mut self) {
         while let Some(pending) = self.pending.front() {
             for (index, receipt) in pending.receipts.iter().enumerate() {

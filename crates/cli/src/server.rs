@@ -19,8 +19,8 @@ pub(crate) const SERVER_VARIABLE: &str = "RINGMAIN_SERVER";
 /// How long the server may take to answer the logout, when every record has its answer.
 pub(crate) const LOGOUT: Duration = Duration::from_secs(1);
 
-/// Bytes read of a password file: more than any password of the protocol, so that a wrong file is noticed, and not
-/// the whole of a wrong file.
+/// Bytes read of a password file: more than any password of the protocol, so that a wrong file is
+/// noticed, and not the whole of a wrong file.
 const PASSWORD_FILE_BYTES_MAX: usize = 1024;
 
 /// The server of a command.
@@ -31,8 +31,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server that was asked for, or an embedded broker when none was. `sink` asks for one, whatever the
-    /// environment says.
+    /// The server that was asked for, or an embedded broker when none was. `sink` asks for one,
+    /// whatever the environment says.
     ///
     /// # Errors
     /// Those of [`given`], and [`Failure::Broker`] when the embedded broker does not start.

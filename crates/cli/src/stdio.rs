@@ -1,7 +1,8 @@
 //! Reads and writes descriptors of others: standard input, output and error, pipes, terminals.
 //!
-//! Such a descriptor may be non-blocking, because the process that made it wanted it so, and the flag belongs to the
-//! open file and not to this process. "Not now" is therefore waited for here, and a signal in between is no end.
+//! Such a descriptor may be non-blocking, because the process that made it wanted it so, and the
+//! flag belongs to the open file and not to this process. "Not now" is therefore waited for here,
+//! and a signal in between is no end.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -51,8 +52,8 @@ fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 
 /// Writes `bytes` if there is room this very moment. Whether all of them were taken.
 ///
-/// For threads that must not stand still because a reader does. A pipe that has any room takes a line of up to 4096
-/// bytes whole.
+/// For threads that must not stand still because a reader does. A pipe that has any room takes a
+/// line of up to 4096 bytes whole.
 pub(crate) fn write_now(to: BorrowedFd<'_>, bytes: &[u8]) -> bool {
     let mut wanted = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
     let ready = poll(&mut wanted, Some(&Timespec::default()));
@@ -62,8 +63,9 @@ pub(crate) fn write_now(to: BorrowedFd<'_>, bytes: &[u8]) -> bool {
 
 /// Whether standard input or output, `of`, was closed when this process began.
 ///
-/// Rust's runtime puts `/dev/null`, opened to read and write, in the place of a closed one before `main` runs. Another
-/// process may hand over the same, if seldom: a shell opens it for one direction.
+/// Rust's runtime puts `/dev/null`, opened to read and write, in the place of a closed one before
+/// `main` runs. Another process may hand over the same, if seldom: a shell opens it for one
+/// direction.
 pub(crate) fn was_closed(of: BorrowedFd<'_>) -> bool {
     let is_null = fstat(of).is_ok_and(|stat| {
         FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice

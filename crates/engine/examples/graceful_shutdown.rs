@@ -1,7 +1,9 @@
-//! Graceful shutdown: SIGINT or SIGTERM ends the intake, what was accepted is drained, the account is printed.
+//! Graceful shutdown: SIGINT or SIGTERM ends the intake, what was accepted is drained, the account
+//! is printed.
 //!
-//! `cargo run -p ringmain --example graceful_shutdown [iggy://user:password@host:port]`; without a server it starts the
-//! embedded broker. Left alone it sends itself SIGTERM after a second, so that it also runs unattended.
+//! `cargo run -p ringmain --example graceful_shutdown [iggy://user:password@host:port]`; without a
+//! server it starts the embedded broker. Left alone it sends itself SIGTERM after a second, so that
+//! it also runs unattended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

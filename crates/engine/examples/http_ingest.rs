@@ -1,7 +1,8 @@
 //! An HTTP ingest handler: a POST is answered when its record is stored, or with what became of it.
 //!
-//! `cargo run -p ringmain --example http_ingest [iggy://user:password@host:port [ADDRESS]]`; without a server it starts
-//! the embedded broker. With ADDRESS it serves until Ctrl-C; without one it makes a few requests to itself and ends.
+//! `cargo run -p ringmain --example http_ingest [iggy://user:password@host:port [ADDRESS]]`;
+//! without a server it starts the embedded broker. With ADDRESS it serves until Ctrl-C; without one
+//! it makes a few requests to itself and ends.
 //!
 //! ```text
 //! curl --data 'hello' 'http://127.0.0.1:8080/ingest/some-key'
@@ -30,7 +31,8 @@ async fn ingest(
     Path(key): Path<String>,
     body: Bytes,
 ) -> (StatusCode, String) {
-    // A handler that may not wait uses `try_send` and answers 503: back-pressure reaches the client.
+    // A handler that may not wait uses `try_send` and answers 503: back-pressure reaches the
+    // client.
     let receipt = match ingest.producer.try_send(Record::new(body).key(key)) {
         Ok(receipt) => receipt,
         Err(refused) => {

@@ -1,7 +1,7 @@
 //! The smallest program: one thread, some records, what became of them.
 //!
-//! `cargo run -p ringmain --example plain_thread [iggy://user:password@host:port]`; without a server it starts the
-//! embedded broker.
+//! `cargo run -p ringmain --example plain_thread [iggy://user:password@host:port]`; without a
+//! server it starts the embedded broker.
 
 use std::time::Duration;
 

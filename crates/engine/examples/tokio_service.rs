@@ -1,7 +1,9 @@
-//! A tokio service: many tasks share one producer, each waits for its own record without holding a thread.
+//! A tokio service: many tasks share one producer, each waits for its own record without holding a
+//! thread.
 //!
-//! `cargo run -p ringmain --example tokio_service [iggy://user:password@host:port]`; without a server it starts the
-//! embedded broker. ringmain itself knows nothing of tokio: its futures run on any executor.
+//! `cargo run -p ringmain --example tokio_service [iggy://user:password@host:port]`; without a
+//! server it starts the embedded broker. ringmain itself knows nothing of tokio: its futures run on
+//! any executor.
 
 use std::time::Duration;
 

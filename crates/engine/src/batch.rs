@@ -1,7 +1,7 @@
 //! A batch on its way: what an application thread seals and a shard sends.
 //!
-//! Owns its memory (a slot of the arena, and payloads by reference) until the shard gives it back. Builds no bytes:
-//! that is the wire crate's job.
+//! Owns its memory (a slot of the arena, and payloads by reference) until the shard gives it back.
+//! Builds no bytes: that is the wire crate's job.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ impl Body {
 
 /// The answer that is owed for the records of a batch, from the first one accepted on.
 ///
-/// Dropped without one, whatever went wrong, it gives the answer that is true for every batch that nobody looks after
-/// any more: `NotSent` when it never left, `Unknown` otherwise.
+/// Dropped without one, whatever went wrong, it gives the answer that is true for every batch that
+/// nobody looks after any more: `NotSent` when it never left, `Unknown` otherwise.
 pub(crate) struct Owed {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) cell: Arc<BatchCell>,
@@ -104,6 +104,7 @@ pub(crate) struct SealedBatch {
     pub(crate) opened_at: Micros,
     /// When it was sealed.
     pub(crate) sealed_at: Micros,
-    /// When every record of it must have its answer, unless the server answers what is ahead of it until then.
+    /// When every record of it must have its answer, unless the server answers what is ahead of it
+    /// until then.
     pub(crate) deadline: Micros,
 }

@@ -1,7 +1,7 @@
 //! Control calls: any operation of the protocol with a raw body, its reply as received.
 //!
-//! Describes calls; sending them is the shard's job. A call's body and reply are owned bytes, outside the registered
-//! memory and the memory cap: calls are rare.
+//! Describes calls; sending them is the shard's job. A call's body and reply are owned bytes,
+//! outside the registered memory and the memory cap: calls are rare.
 
 use std::fmt;
 
@@ -74,9 +74,11 @@ impl fmt::Debug for CallReply {
 pub struct TopicInfo {
     /// The server's number of the stream.
     pub stream_id: u32,
-    /// The server's number of the topic. Servers give the number of a topic that was deleted to another one.
+    /// The server's number of the topic. Servers give the number of a topic that was deleted to
+    /// another one.
     pub topic_id: u32,
-    /// When it was created, in microseconds since the Unix epoch: tells it from others that had its name.
+    /// When it was created, in microseconds since the Unix epoch: tells it from others that had its
+    /// name.
     pub created_at_us: u64,
     /// How many partitions it has, numbered from 0.
     pub partitions_count: u32,

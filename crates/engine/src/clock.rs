@@ -1,7 +1,8 @@
 //! The clock of an engine: the time since its start, and the calendar that stamps records.
 //!
-//! One clock an engine, shared by its shards and its appenders. A simulation sets the time itself (feature
-//! `simulation`); without the feature there is one kind of clock, and reading it asks no question.
+//! One clock an engine, shared by its shards and its appenders. A simulation sets the time itself
+//! (feature `simulation`); without the feature there is one kind of clock, and reading it asks no
+//! question.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,9 @@
-//! Which cores the shards of an engine are pinned to, so that no two engines of a host share one while another is
-//! free.
+//! Which cores the shards of an engine are pinned to, so that no two engines of a host share one
+//! while another is free.
 //!
-//! A core is claimed by a name that every process of the host sees: an abstract Unix socket. It is gone with the
-//! process, whatever ends it, and a second claim fails, also in the same process. Containers with a network of their
-//! own do not see each other's claims.
+//! A core is claimed by a name that every process of the host sees: an abstract Unix socket. It is
+//! gone with the process, whatever ends it, and a second claim fails, also in the same process.
+//! Containers with a network of their own do not see each other's claims.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -12,7 +12,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// A core that was chosen for a shard.
 pub(crate) struct Core {
     pub(crate) id: usize,
-    /// Held for as long as the shard lives; `None` when the core is another engine's, too, or claims are impossible.
+    /// Held for as long as the shard lives; `None` when the core is another engine's, too, or
+    /// claims are impossible.
     _claim: Option<UnixDatagram>,
 }
 
@@ -63,8 +64,9 @@ fn named_core(prefix: &str, id: usize) -> Core {
     })
 }
 
-/// One core for each shard, of those that this process may use and no engine has, the last ones first: the first ones
-/// carry most interrupts. The very first is left to the application. A shard without a core is not pinned.
+/// One core for each shard, of those that this process may use and no engine has, the last ones
+/// first: the first ones carry most interrupts. The very first is left to the application. A shard
+/// without a core is not pinned.
 pub(crate) fn free(shards: usize) -> Vec<Choice> {
     let ids = core_affinity::get_core_ids().unwrap_or_default();
     let ids: Vec<usize> = ids.iter().map(|core| core.id).collect();

@@ -31,12 +31,13 @@ use crate::topic::{Topic, TopicNews};
 use crate::user_code::{Role, assert_may_wait, role};
 use ringmain_io::memory::{Arena, Process};
 
-/// How long `close` waits past its deadline for shards to put their connections down. Nothing but the kernel's answer
-/// to a cancelled operation is waited for by then, and a ring that refuses everything is given up in two seconds.
+/// How long `close` waits past its deadline for shards to put their connections down. Nothing but
+/// the kernel's answer to a cancelled operation is waited for by then, and a ring that refuses
+/// everything is given up in two seconds.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
-/// How long opening a lane waits for a shard to look at lanes of which everything is answered. Takes a turn of the
-/// shard, unless the machine is busy.
+/// How long opening a lane waits for a shard to look at lanes of which everything is answered.
+/// Takes a turn of the shard, unless the machine is busy.
 const PLACE_WAIT: Duration = Duration::from_secs(1);
 
 /// What is left when an engine or a producer closed.
@@ -45,28 +46,29 @@ const PLACE_WAIT: Duration = Duration::from_secs(1);
 pub struct CloseReport {
     /// The final account. It balances, and `in_flight` is 0.
     pub account: Account,
-    /// True when every record had its answer before the time was over. Of an engine also: none is not sent or unknown, and
-    /// every receipt callback has run.
+    /// True when every record had its answer before the time was over. Of an engine also: none is
+    /// not sent or unknown, and every receipt callback has run.
     pub drained: bool,
-    /// Receipt callbacks of the whole engine, not of one producer, that have not run. They still do, one after the other,
-    /// unless the process ends.
+    /// Receipt callbacks of the whole engine, not of one producer, that have not run. They still
+    /// do, one after the other, unless the process ends.
     pub callbacks_waiting: u64,
 }
 
 /// A running engine. Cloning gives another handle to the same one.
 ///
-/// Producers are handles, too. When the last handle of either kind is dropped the shards stop at once: records without an
-/// answer resolve as `NotSent` or `Unknown`, and a warning in the log says how many. [`Engine::close`] drains first.
-/// Nothing is dropped, stopped or said when the process exits (`std::process::exit`, a handle in a `static`).
+/// Producers are handles, too. When the last handle of either kind is dropped the shards stop at
+/// once: records without an answer resolve as `NotSent` or `Unknown`, and a warning in the log says
+/// how many. [`Engine::close`] drains first. Nothing is dropped, stopped or said when the process
+/// exits (`std::process::exit`, a handle in a `static`).
 ///
-/// Where the application's code runs: wakers of its tasks, and the drop of payloads by reference, on the threads of the
-/// shards, after every answer of that turn; receipt callbacks on a thread of their own. Panics in them are caught and logged.
-/// On a shard's thread it must not block, which holds every record of the shard up, and a call that would wait for the
-/// shard is refused.
+/// Where the application's code runs: wakers of its tasks, and the drop of payloads by reference,
+/// on the threads of the shards, after every answer of that turn; receipt callbacks on a thread of
+/// their own. Panics in them are caught and logged. On a shard's thread it must not block, which
+/// holds every record of the shard up, and a call that would wait for the shard is refused.
 ///
-/// An engine belongs to the process that built it. After `fork` the parent goes on as before; a child that sends or
-/// calls gets an error (`Forked`), and one that closes, flushes, or waits for a receipt panics. It may build an engine
-/// of its own.
+/// An engine belongs to the process that built it. After `fork` the parent goes on as before; a
+/// child that sends or calls gets an error (`Forked`), and one that closes, flushes, or waits for a
+/// receipt panics. It may build an engine of its own.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<EngineInner>,
@@ -131,12 +133,14 @@ impl Engine {
         stats
     }
 
-    /// Closes every producer, waits at most `within` for what is out and for receipt callbacks, logs out and stops the
-    /// shards. What is not answered by then resolves as `NotSent` or `Unknown`. Never takes noticeably longer than
-    /// `within`. A second close returns the same report.
+    /// Closes every producer, waits at most `within` for what is out and for receipt callbacks,
+    /// logs out and stops the shards. What is not answered by then resolves as `NotSent` or
+    /// `Unknown`. Never takes noticeably longer than `within`. A second close returns the same
+    /// report.
     ///
     /// # Panics
-    /// On a shard's own thread (in a waker, or when the owner of a payload is dropped): it would wait for itself.
+    /// On a shard's own thread (in a waker, or when the owner of a payload is dropped): it would
+    /// wait for itself.
     pub fn close(&self, within: Duration) -> CloseReport {
         process::assert_here(self.inner.process);
         assert_may_wait("Engine::close");
@@ -233,7 +237,8 @@ impl EngineInner {
 
     /// The sum over all producers, records of open batches included.
     fn account(&self) -> Account {
-        // The lanes first and without the registry: who holds a lane may want the registry, to open another.
+        // The lanes first and without the registry: who holds a lane may want the registry, to open
+        // another.
         let topics = self.registry().topics();
         topics.iter().for_each(|topic| topic.count_open());
         self.registry().account()
@@ -311,7 +316,8 @@ impl EngineInner {
     pub(crate) fn begin_close(&self, within: Duration) {
         self.is_closed.store(true, Ordering::Release);
         self.registry().close_all();
-        // Whoever waits for memory is told; whoever appends just now is waited for by taking each lane's lock.
+        // Whoever waits for memory is told; whoever appends just now is waited for by taking each
+        // lane's lock.
         self.credit.close();
         self.callbacks.room().close();
         for shard in &self.shards {

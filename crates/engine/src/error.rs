@@ -1,6 +1,7 @@
 //! Every error the public API returns: what happened, whose fault it is, what to do.
 //!
-//! Holds no logic. Errors about a record's fate are not here: those are [`Outcome`](crate::Outcome)s.
+//! Holds no logic. Errors about a record's fate are not here: those are
+//! [`Outcome`](crate::Outcome)s.
 
 use ringmain_wire::ErrorCode;
 
@@ -58,7 +59,8 @@ pub enum BuildError {
         /// Its length.
         bytes: usize,
     },
-    /// The environment's fault: a host name could not be resolved, and no other address took the login.
+    /// The environment's fault: a host name could not be resolved, and no other address took the
+    /// login.
     #[error("cannot resolve {host}: {why}; check the name and the resolver")]
     Resolve {
         /// The host as given.
@@ -72,7 +74,8 @@ pub enum BuildError {
     /// No login was possible within the time given.
     #[error("cannot reach the server: {0}")]
     Connect(String),
-    /// The caller's fault: the stream or topic does not exist and `create_if_missing` was not asked for.
+    /// The caller's fault: the stream or topic does not exist and `create_if_missing` was not asked
+    /// for.
     #[error("{stream}/{topic} does not exist: create it, or call create_if_missing(partitions)")]
     TopicMissing {
         /// The stream as given.
@@ -80,8 +83,8 @@ pub enum BuildError {
         /// The topic as given.
         topic: String,
     },
-    /// Another producer of this engine sends to the same topic with another window or ordering, or did and has records
-    /// without an answer.
+    /// Another producer of this engine sends to the same topic with another window or ordering, or
+    /// did and has records without an answer.
     #[error(
         "another producer of this engine sends to the same topic with window {window} and {ordering} ordering: \
          a partition has one window, use the same settings or another engine"
@@ -92,8 +95,8 @@ pub enum BuildError {
         /// The ordering in force.
         ordering: &'static str,
     },
-    /// The caller's fault: the partitioning sends to every partition of the topic, and there are more than the engine may
-    /// send to.
+    /// The caller's fault: the partitioning sends to every partition of the topic, and there are
+    /// more than the engine may send to.
     #[error(
         "{stream}/{topic} has {count} partitions and the engine may send to {max}: raise partitions_max, or send to \
          some of them by key or partition"
@@ -117,8 +120,8 @@ pub enum BuildError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// `try_send` found no memory free, or receipt callbacks that wait to run hold too much of it. Try again, or use
-    /// `send`.
+    /// `try_send` found no memory free, or receipt callbacks that wait to run hold too much of it.
+    /// Try again, or use `send`.
     #[error("the engine's memory is full: wait with send, or raise memory_bytes_max")]
     Full,
     /// The deadline given to `send_deadline` passed while waiting for memory.
@@ -135,7 +138,8 @@ pub enum SendError {
     /// The engine's thread ended; nothing can be sent any more.
     #[error("the engine's thread has ended, its last words are in the log: build a new engine")]
     EngineFailed,
-    /// The caller's fault: there is no memory free, and this is a shard's own thread, which would wait for itself.
+    /// The caller's fault: there is no memory free, and this is a shard's own thread, which would
+    /// wait for itself.
     #[error(
         "no memory is free and this is a shard's own thread, where wakers and the owners of payloads run: \
          send from a thread or task of the application, or use try_send"
@@ -151,7 +155,8 @@ pub enum SendError {
         /// The largest this engine takes.
         max: usize,
     },
-    /// The caller's fault: the user headers are longer than the protocol allows, or are not encoded user headers.
+    /// The caller's fault: the user headers are longer than the protocol allows, or are not encoded
+    /// user headers.
     #[error(
         "the user headers ({bytes} bytes) are not valid or longer than 100000 bytes: encode them anew"
     )]
@@ -254,8 +259,8 @@ pub enum CallError {
     /// The login was refused, so no call can be made.
     #[error("the login was refused: {0}")]
     Login(String),
-    /// The call was sent and not answered, in time or before its connection was lost, and must not be repeated
-    /// blindly.
+    /// The call was sent and not answered, in time or before its connection was lost, and must not
+    /// be repeated blindly.
     #[error("{operation} was sent and not answered: it may have been carried out")]
     Lost {
         /// The protocol's name of the operation.

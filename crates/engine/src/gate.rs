@@ -6,14 +6,16 @@
 //!                              '--------------- grant ----------------'
 //! ```
 //!
-//! Used for the slots of a shard (each grant is one slot), for the bytes that records by reference may hold, and for
-//! those of callbacks that have not run. A waiter for much is not overtaken by waiters for little that came later: nobody takes from the stock while
-//! somebody waits. Blocking, deadline and async waiters share the one queue.
+//! Used for the slots of a shard (each grant is one slot), for the bytes that records by reference
+//! may hold, and for those of callbacks that have not run. A waiter for much is not overtaken by
+//! waiters for little that came later: nobody takes from the stock while somebody waits. Blocking,
+//! deadline and async waiters share the one queue.
 //!
-//! Invariants: `waiting` is the queue's length; a waiter in the queue is `Waiting` or `Gone`, and fewer than half of
-//! them, or a handful, are `Gone`; whoever puts something back or queues up serves the queue afterwards, so no grant is
-//! left lying. The queue's lock is taken before a waiter's. Nobody runs code of the application (a waker's, its clone, its
-//! drop) while either is held.
+//! Invariants: `waiting` is the queue's length; a waiter in the queue is `Waiting` or `Gone`, and
+//! fewer than half of them, or a handful, are `Gone`; whoever puts something back or queues up
+//! serves the queue afterwards, so no grant is left lying. The queue's lock is taken before a
+//! waiter's. Nobody runs code of the application (a waker's, its clone, its drop) while either is
+//! held.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -132,16 +134,17 @@ impl<S: Stock> Gate<S> {
         self.serve_waiting_with(wake_task);
     }
 
-    /// Puts something back and leaves who waits for it to a later [`Gate::serve_waiting`], which must follow: for
-    /// several grants in a row, of which the first would otherwise switch to a thread that soon waits again.
+    /// Puts something back and leaves who waits for it to a later [`Gate::serve_waiting`], which
+    /// must follow: for several grants in a row, of which the first would otherwise switch to a
+    /// thread that soon waits again.
     pub(crate) fn put_quietly(&self, grant: S::Grant) {
         self.stock.put(grant);
     }
 
     /// The same, for a thread that does not run the wakers of tasks itself.
     pub(crate) fn serve_waiting_with(&self, on_task: impl FnMut(Waker)) {
-        // Pairs with the fence in `enqueue`: either the waiter's look at the stock sees what was just put, or this
-        // load sees the waiter.
+        // Pairs with the fence in `enqueue`: either the waiter's look at the stock sees what was
+        // just put, or this load sees the waiter.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.serve_with(on_task);
@@ -168,8 +171,9 @@ impl<S: Stock> Gate<S> {
         self.queue().waiters.len()
     }
 
-    /// Waits for a grant, until `deadline` if there is one. `None` after the deadline, when the gate is closed or
-    /// everybody was dismissed, and when `is_futile` says so, which is asked after queueing up.
+    /// Waits for a grant, until `deadline` if there is one. `None` after the deadline, when the
+    /// gate is closed or everybody was dismissed, and when `is_futile` says so, which is asked
+    /// after queueing up.
     pub(crate) fn take_blocking(
         &self,
         want: S::Want,
@@ -204,7 +208,8 @@ impl<S: Stock> Gate<S> {
         self.dismiss(true);
     }
 
-    /// Dismisses everybody who waits now, to look again whether there is still something to wait for.
+    /// Dismisses everybody who waits now, to look again whether there is still something to wait
+    /// for.
     pub(crate) fn dismiss_waiting(&self) {
         self.dismiss(false);
     }
@@ -250,7 +255,8 @@ impl<S: Stock> Gate<S> {
         waiter
     }
 
-    /// Stops waiting. `Some` when the grant came just before. What is behind it in the queue is served by the caller.
+    /// Stops waiting. `Some` when the grant came just before. What is behind it in the queue is
+    /// served by the caller.
     fn give_up(&self, waiter: &Waiter<S>) -> Option<S::Grant> {
         let mut queue = self.queue();
         let state = std::mem::replace(&mut *waiter.state(), State::Gone);
@@ -267,7 +273,8 @@ impl<S: Stock> Gate<S> {
         }
     }
 
-    /// Takes those out that have gone. Each is paid for by one that came, so waiting costs the same however it ends.
+    /// Takes those out that have gone. Each is paid for by one that came, so waiting costs the same
+    /// however it ends.
     fn sweep(&self, queue: &mut Queue<S>) {
         let before = queue.waiters.len();
         queue
@@ -333,8 +340,8 @@ impl<S: Stock> Waiter<S> {
         }
     }
 
-    /// Ends the wait in `state`, and gives out whom to wake; `None` when it had ended before. The caller holds the
-    /// queue's lock.
+    /// Ends the wait in `state`, and gives out whom to wake; `None` when it had ended before. The
+    /// caller holds the queue's lock.
     fn leave(&self, state: State<S::Grant>) -> Option<Wake> {
         let mut known = self.state();
         if !matches!(*known, State::Waiting(_)) {
@@ -370,7 +377,8 @@ impl<S: Stock> Waiter<S> {
     }
 }
 
-/// A wait for a grant as a future. Dropping it gives the place in the queue up and puts a grant back.
+/// A wait for a grant as a future. Dropping it gives the place in the queue up and puts a grant
+/// back.
 pub(crate) struct Take<S: Stock> {
     gate: Arc<Gate<S>>,
     want: S::Want,

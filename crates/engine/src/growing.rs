@@ -1,6 +1,8 @@
-//! A table by number whose entries are made when they are needed, and stay where they are: reading takes no lock.
+//! A table by number whose entries are made when they are needed, and stay where they are: reading
+//! takes no lock.
 //!
-//! Memory follows the highest number in use: at most about twice its entries, each a pointer and a mark.
+//! Memory follows the highest number in use: at most about twice its entries, each a pointer and a
+//! mark.
 
 use std::sync::OnceLock;
 

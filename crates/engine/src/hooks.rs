@@ -1,8 +1,8 @@
-//! Where a simulation reaches into the engine: other threads let in between two steps of this one, and
-//! faults committed on purpose.
+//! Where a simulation reaches into the engine: other threads let in between two steps of this one,
+//! and faults committed on purpose.
 //!
-//! Without the features `simulation` and `mutations` every function here is empty, and gone from the
-//! compiled code.
+//! Without the features `simulation` and `mutations` every function here is empty, and gone from
+//! the compiled code.
 
 /// Where another thread may run between two steps of this one.
 #[cfg_attr(

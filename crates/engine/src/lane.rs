@@ -6,17 +6,19 @@
 //!                           --- announced queue ------->  room? then lock, seal the open batch, unlock
 //! ```
 //!
-//! A full batch is sealed by the thread that filled it. A batch that is not full is sealed by the shard when the
-//! partition has room for a request: so batches grow while requests are out, and never wait when none is.
+//! A full batch is sealed by the thread that filled it. A batch that is not full is sealed by the
+//! shard when the partition has room for a request: so batches grow while requests are out, and
+//! never wait when none is.
 //!
-//! Invariants: sealed batches enter the shard's queue under the lane's lock, so they are in record order.
-//! `announced` is true while the lane is in the shard's queue or the shard watches it; it changes under the lock
-//! only. The shard never blocks on the lock: it tries, and asks the holder through `wanted` to seal for it.
+//! Invariants: sealed batches enter the shard's queue under the lane's lock, so they are in record
+//! order. `announced` is true while the lane is in the shard's queue or the shard watches it; it
+//! changes under the lock only. The shard never blocks on the lock: it tries, and asks the holder
+//! through `wanted` to seal for it.
 //!
-//! While a lane has batches before the next one, that one cannot go out, and what lets it go wakes the shard anyway: an
-//! answer, or the completion of a write. So `is_window_full` spares the application a wake-up for each batch. The two
-//! sides cannot miss each other: the application queues, then looks at the flag; the shard takes the flag back, then
-//! looks at the queues.
+//! While a lane has batches before the next one, that one cannot go out, and what lets it go wakes
+//! the shard anyway: an answer, or the completion of a write. So `is_window_full` spares the
+//! application a wake-up for each batch. The two sides cannot miss each other: the application
+//! queues, then looks at the flag; the shard takes the flag back, then looks at the queues.
 
 #[cfg(all(test, ringmain_loom))]
 mod loom_tests;
@@ -170,8 +172,9 @@ impl Lane {
         }
     }
 
-    /// Appends one record to the open batch, opening and sealing batches as needed. Takes from `held` what it uses;
-    /// when a slot is missing there and none is free, nothing has changed but that a full batch was sealed.
+    /// Appends one record to the open batch, opening and sealing batches as needed. Takes from
+    /// `held` what it uses; when a slot is missing there and none is free, nothing has changed but
+    /// that a full batch was sealed.
     ///
     /// # Errors
     /// [`SendError`]: the record can never be accepted.
@@ -201,7 +204,8 @@ impl Lane {
         if ledger.is_closed() {
             return Err(SendError::Closed);
         }
-        // A shard says so before it takes this lock to answer what is open: nothing gets in behind its back.
+        // A shard says so before it takes this lock to answer what is open: nothing gets in behind
+        // its back.
         if self.shard.has_ended() {
             return Err(SendError::EngineFailed);
         }
@@ -233,8 +237,8 @@ impl Lane {
         Ok(Appended::Accepted(receipt))
     }
 
-    /// What follows an append: a batch that is full or wanted is sealed, one that the shard does not know of announced.
-    /// True when the shard is to be woken.
+    /// What follows an append: a batch that is full or wanted is sealed, one that the shard does
+    /// not know of announced. True when the shard is to be woken.
     fn settle_open(self: &Arc<Self>, state: &mut LaneState) -> bool {
         let Some(open) = &state.open else {
             return false;
@@ -277,8 +281,8 @@ impl Lane {
         !self.is_window_full.load(Ordering::Relaxed)
     }
 
-    /// The shard's word on whether it has room for another batch of this lane. After taking it back, it passes a sequentially
-    /// consistent fence and looks at its queues.
+    /// The shard's word on whether it has room for another batch of this lane. After taking it
+    /// back, it passes a sequentially consistent fence and looks at its queues.
     pub(crate) fn set_window_full(&self, is_full: bool) {
         self.is_window_full.store(is_full, Ordering::Relaxed);
     }
@@ -317,8 +321,8 @@ impl Lane {
         Sealing::Sealed
     }
 
-    /// Seals the open batch whatever its age: for flush and close, on the caller's thread. Collects the cells that
-    /// have no outcome yet.
+    /// Seals the open batch whatever its age: for flush and close, on the caller's thread. Collects
+    /// the cells that have no outcome yet.
     pub(crate) fn seal_for_flush(self: &Arc<Self>, unresolved: &mut Vec<Arc<BatchCell>>) {
         let mut state = self.state();
         let wake = self.seal(&mut state);
@@ -329,9 +333,9 @@ impl Lane {
         }
     }
 
-    /// Tells records that come from now on apart from those before: where strict order has halted the lane,
-    /// the shard lets them pass and nothing else.
-    /// Without effect on a lane that has lost nothing since: what it loses later, nobody has accepted.
+    /// Tells records that come from now on apart from those before: where strict order has halted
+    /// the lane, the shard lets them pass and nothing else. Without effect on a lane that has lost
+    /// nothing since: what it loses later, nobody has accepted.
     pub(crate) fn resume(self: &Arc<Self>) {
         let losses = self.losses();
         let mut state = self.state();
@@ -346,8 +350,8 @@ impl Lane {
         }
     }
 
-    /// A batch of the lane is not stored, and the order is strict. Counted before its answer is told, so
-    /// that an application that knows of it resumes behind it.
+    /// A batch of the lane is not stored, and the order is strict. Counted before its answer is
+    /// told, so that an application that knows of it resumes behind it.
     pub(crate) fn count_loss(&self) {
         self.losses.fetch_add(1, Ordering::AcqRel);
     }
@@ -371,8 +375,9 @@ impl Lane {
         state.open.is_none() && state.cells.are_resolved()
     }
 
-    /// Whether every record has its answer and the shard does not look at the lane: neither its queues nor its protocol
-    /// client hold anything of it. False when another thread holds the lane.
+    /// Whether every record has its answer and the shard does not look at the lane: neither its
+    /// queues nor its protocol client hold anything of it. False when another thread holds the
+    /// lane.
     pub(crate) fn is_idle(&self) -> bool {
         let Ok(state) = self.state.try_lock() else {
             return false;
@@ -380,12 +385,14 @@ impl Lane {
         state.open.is_none() && !state.announced && state.cells.are_resolved()
     }
 
-    /// Frees what a lane holds that is used no more; its shard keeps the rest until the place has another lane.
+    /// Frees what a lane holds that is used no more; its shard keeps the rest until the place has
+    /// another lane.
     pub(crate) fn give_up(&self) {
         self.state().cells.clear();
     }
 
-    /// Moves the open batch to the shard's queue. True when there was one and the shard is to be woken for it.
+    /// Moves the open batch to the shard's queue. True when there was one and the shard is to be
+    /// woken for it.
     fn seal(self: &Arc<Self>, state: &mut LaneState) -> bool {
         let Some(open) = state.open.take() else {
             return false;

@@ -1,13 +1,15 @@
 //! The account of one producer, and the settings its batches carry with them.
 //!
-//! Shared by the producer's handles, its open batches and the shards: it must not hold the engine alive, so it knows
-//! nothing of it.
+//! Shared by the producer's handles, its open batches and the shards: it must not hold the engine
+//! alive, so it knows nothing of it.
 //!
-//! Records are counted as accepted when their batch is sealed, or when somebody asks: a counter that every thread changes
-//! for every record costs more than the rest of what a small record needs.
+//! Records are counted as accepted when their batch is sealed, or when somebody asks: a counter
+//! that every thread changes for every record costs more than the rest of what a small record
+//! needs.
 //!
-//! Invariant: a record is counted as accepted before its batch can reach a shard, and as resolved once. So whoever
-//! reads the resolved counts first and the accepted count afterwards never sees more answers than records.
+//! Invariant: a record is counted as accepted before its batch can reach a shard, and as resolved
+//! once. So whoever reads the resolved counts first and the accepted count afterwards never sees
+//! more answers than records.
 
 use crate::outcome::Account;
 use crate::receipt::BatchOutcome;
@@ -55,8 +57,8 @@ impl Ledger {
             .fetch_add(u64::from(records), Ordering::Relaxed);
     }
 
-    /// Counts a resolved batch. Called before its receipts are told, so that whoever saw all receipts sees a settled
-    /// account.
+    /// Counts a resolved batch. Called before its receipts are told, so that whoever saw all
+    /// receipts sees a settled account.
     pub(crate) fn resolve(&self, outcome: &BatchOutcome, records: u32) {
         let counter = match outcome {
             BatchOutcome::Stored { .. } => &self.stored,
@@ -68,8 +70,8 @@ impl Ledger {
         counter.fetch_add(u64::from(records), Ordering::Release);
     }
 
-    /// What is counted so far. Records of batches that are still open are not, unless their lanes were told to
-    /// [count](crate::lane::Lane::count_open) them.
+    /// What is counted so far. Records of batches that are still open are not, unless their lanes
+    /// were told to [count](crate::lane::Lane::count_open) them.
     pub(crate) fn account(&self) -> Account {
         let mut account = Account {
             stored: self.stored.load(Ordering::Acquire),
@@ -86,8 +88,8 @@ impl Ledger {
         account
     }
 
-    /// Refuses every later record. A record that is being appended on another thread may still get in; whoever closes
-    /// takes every lane's lock afterwards.
+    /// Refuses every later record. A record that is being appended on another thread may still get
+    /// in; whoever closes takes every lane's lock afterwards.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
@@ -99,7 +101,8 @@ impl Ledger {
 
 #[cfg(all(test, ringmain_loom))]
 mod loom_tests {
-    //! Every interleaving of a sender that accepts, a shard that answers and somebody who reads the account.
+    //! Every interleaving of a sender that accepts, a shard that answers and somebody who reads the
+    //! account.
 
     use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! ringmain: a producer engine for Apache Iggy on Linux's io_uring.
 //!
-//! One pinned thread and one ring a shard, batches built in place in registered memory, many requests in flight for
-//! each partition, and one answer for every record.
+//! One pinned thread and one ring a shard, batches built in place in registered memory, many
+//! requests in flight for each partition, and one answer for every record.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -16,11 +16,11 @@ pub enum NotSentReason {
     NotAdmitted,
     /// [`Producer::purge`](crate::Producer::purge) took it back.
     Purged,
-    /// A record ahead of it in its partition is not stored, or may not be, and the order is strict: nothing
-    /// behind such a record is sent until [`Producer::resume`](crate::Producer::resume).
+    /// A record ahead of it in its partition is not stored, or may not be, and the order is strict:
+    /// nothing behind such a record is sent until [`Producer::resume`](crate::Producer::resume).
     BehindUnstored,
-    /// The name came to mean another topic while it waited: the topic was deleted and created anew, or renamed. It is in
-    /// neither; sent again it goes to the one that has the name now.
+    /// The name came to mean another topic while it waited: the topic was deleted and created anew,
+    /// or renamed. It is in neither; sent again it goes to the one that has the name now.
     TopicReplaced,
     /// The engine or the producer was closed or dropped before it was sent.
     Closed,
@@ -67,7 +67,8 @@ pub enum Outcome {
         /// The record's offset in it.
         offset: u64,
     },
-    /// In the log, at an offset the server did not tell: it recognised a retry, or answered code 59.
+    /// In the log, at an offset the server did not tell: it recognised a retry, or answered code
+    /// 59.
     StoredOffsetUnknown {
         /// The partition.
         partition: u32,
@@ -120,7 +121,8 @@ impl fmt::Display for Outcome {
 
 /// How many records got which answer.
 ///
-/// `accepted = stored + stored_offset_unknown + rejected + not_sent + unknown + in_flight`, in every snapshot.
+/// `accepted = stored + stored_offset_unknown + rejected + not_sent + unknown + in_flight`, in
+/// every snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Account {
     /// Records that `send` and its siblings took.

@@ -1,6 +1,7 @@
 //! Which partition a record goes to.
 //!
-//! Decides and nothing else: no lane, no lock. Partition ids run from 0 to the topic's partition count less one.
+//! Decides and nothing else: no lane, no lock. Partition ids run from 0 to the topic's partition
+//! count less one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,11 +14,13 @@ pub enum Partitioning {
     /// Round robin from a random start. The default.
     #[default]
     Balanced,
-    /// Stays on one partition until a batch is full or has been sent, then moves on: fewer, fuller requests.
+    /// Stays on one partition until a batch is full or has been sent, then moves on: fewer, fuller
+    /// requests.
     Sticky,
     /// Always this partition.
     Partition(u32),
-    /// XxHash32 (seed 0) of the record's key, modulo the partition count: the same partition as every Iggy SDK picks.
+    /// XxHash32 (seed 0) of the record's key, modulo the partition count: the same partition as
+    /// every Iggy SDK picks.
     Key,
     /// A choice of the application's own.
     Custom(Arc<dyn Partitioner>),
@@ -37,8 +40,9 @@ impl fmt::Debug for Partitioning {
 
 /// An application's own choice of partition.
 pub trait Partitioner: Send + Sync {
-    /// The partition of this record, below `partitions_count` (which is at least 1). A larger number makes `send`
-    /// return [`SendError::Partition`](crate::SendError::Partition). Called once a record on the sending thread.
+    /// The partition of this record, below `partitions_count` (which is at least 1). A larger
+    /// number makes `send` return [`SendError::Partition`](crate::SendError::Partition). Called
+    /// once a record on the sending thread.
     fn partition(&self, payload: &[u8], key: Option<&[u8]>, partitions_count: u32) -> u32;
 }
 
@@ -55,7 +59,8 @@ where
 pub(crate) struct Cursor(AtomicU32);
 
 impl Cursor {
-    /// Starts at a place drawn from `seed`, so that many producers do not all begin with partition 0.
+    /// Starts at a place drawn from `seed`, so that many producers do not all begin with partition
+    /// 0.
     pub(crate) fn starting_at(seed: u32) -> Self {
         Self(AtomicU32::new(seed))
     }

@@ -1,7 +1,7 @@
 //! The producer: where records enter.
 //!
-//! A handle over a topic, a way to pick partitions and an account. Appending is the lane's job, waiting for memory
-//! the gate's.
+//! A handle over a topic, a way to pick partitions and an account. Appending is the lane's job,
+//! waiting for memory the gate's.
 
 mod builder;
 mod route;
@@ -27,34 +27,39 @@ use crate::shard::{Command, OwedPurge, PurgeRequest};
 use crate::topic::HeldTopic;
 use crate::user_code::assert_may_wait;
 
-/// How long a close or a purge waits for shards past its time: for the kernel to answer cancelled operations, nothing
-/// else.
+/// How long a close or a purge waits for shards past its time: for the kernel to answer cancelled
+/// operations, nothing else.
 const GIVE_UP_GRACE: Duration = Duration::from_secs(3);
 
 /// Whether requests of one partition may overtake each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ordering {
-    /// Several requests in flight; a refused or silently dropped one can be overtaken, which is counted. The default.
+    /// Several requests in flight; a refused or silently dropped one can be overtaken, which is
+    /// counted. The default.
     #[default]
     Pipelined,
-    /// One request in flight for each partition; never reorders, and leaves no holes: behind the first record
-    /// of a partition that ends otherwise than stored nothing is sent. Every record of that partition that
-    /// waits, or comes later, ends as not sent ([`NotSentReason::BehindUnstored`](crate::NotSentReason)),
-    /// until [`Producer::resume`]. Partitions halt one by one, for all producers of the topic.
+    /// One request in flight for each partition; never reorders, and leaves no holes: behind the
+    /// first record of a partition that ends otherwise than stored nothing is sent. Every record of
+    /// that partition that waits, or comes later, ends as not sent
+    /// ([`NotSentReason::BehindUnstored`](crate::NotSentReason)), until [`Producer::resume`].
+    /// Partitions halt one by one, for all producers of the topic.
     Strict,
 }
 
-/// Sends records to one topic. Cloning gives another handle to the same producer; all of them may be used at once.
+/// Sends records to one topic. Cloning gives another handle to the same producer; all of them may
+/// be used at once.
 ///
-/// The topic is whichever has the name when the server takes a record. When the name comes to mean another topic (deleted
-/// and created anew, renamed), records that wait end as `NotSent`, and records that are out without an answer as
-/// `Unknown`, from the moment that the engine learns of it; those accepted afterwards go to the new one. The engine learns
-/// when a producer is built, when the server's answers do not fit, and by asking every `partitions_refresh_us`; a record
-/// that the server took before that is in the topic that had the name.
+/// The topic is whichever has the name when the server takes a record. When the name comes to mean
+/// another topic (deleted and created anew, renamed), records that wait end as `NotSent`, and
+/// records that are out without an answer as `Unknown`, from the moment that the engine learns of
+/// it; those accepted afterwards go to the new one. The engine learns when a producer is built,
+/// when the server's answers do not fit, and by asking every `partitions_refresh_us`; a record that
+/// the server took before that is in the topic that had the name.
 ///
-/// A producer is a handle to its engine. Dropping one loses nothing as long as another handle to the engine, or another
-/// producer of it, is left: what was accepted is still sent. With the last one the engine stops at once, as [`Engine`](crate::Engine)
-/// says: call [`Producer::close`] or [`Engine::close`](crate::Engine::close) before.
+/// A producer is a handle to its engine. Dropping one loses nothing as long as another handle to
+/// the engine, or another producer of it, is left: what was accepted is still sent. With the last
+/// one the engine stops at once, as [`Engine`](crate::Engine) says: call [`Producer::close`] or
+/// [`Engine::close`](crate::Engine::close) before.
 #[derive(Clone)]
 pub struct Producer {
     inner: Arc<ProducerInner>,
@@ -73,15 +78,17 @@ pub(crate) struct ProducerInner {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Purged {
-    /// Records that had not been sent, with the partition they were queued for; their receipts say `NotSent`. The key
-    /// is gone: it is not part of a stored record. Those of one partition are in order.
+    /// Records that had not been sent, with the partition they were queued for; their receipts say
+    /// `NotSent`. The key is gone: it is not part of a stored record. Those of one partition are in
+    /// order.
     pub records: Vec<(u32, Record)>,
     /// Records that may have been sent; their receipts say `Unknown`.
     pub unknown: u64,
 }
 
 impl Producer {
-    /// Accepts one record, waiting as long as it takes: for memory, and for receipt callbacks that fell behind.
+    /// Accepts one record, waiting as long as it takes: for memory, and for receipt callbacks that
+    /// fell behind.
     ///
     /// # Errors
     /// Every [`SendError`] but `Full` and `DeadlineOver`; the record was not accepted.
@@ -120,8 +127,8 @@ impl Producer {
         }
     }
 
-    /// Accepts one record; the future waits for memory. Dropping the future before it is ready drops the record, which
-    /// was then never accepted.
+    /// Accepts one record; the future waits for memory. Dropping the future before it is ready
+    /// drops the record, which was then never accepted.
     ///
     /// # Errors
     /// Every [`SendError`] but `Full` and `DeadlineOver`.
@@ -132,8 +139,9 @@ impl Producer {
         SendFuture::new(Arc::clone(&self.inner), record)
     }
 
-    /// Accepts the bytes of `payload` as one record without an owned buffer, waiting for memory as long as it takes.
-    /// Payloads that fit a batch of copied records are copied into it; larger ones into a buffer of their own.
+    /// Accepts the bytes of `payload` as one record without an owned buffer, waiting for memory as
+    /// long as it takes. Payloads that fit a batch of copied records are copied into it; larger
+    /// ones into a buffer of their own.
     ///
     /// # Errors
     /// Those of [`Producer::send`].
@@ -141,17 +149,20 @@ impl Producer {
         self.inner.send_slice(payload, key, Patience::Unlimited)
     }
 
-    /// Accepts records in order, waiting for memory as long as it takes. The receipts take one entry a batch.
+    /// Accepts records in order, waiting for memory as long as it takes. The receipts take one
+    /// entry a batch.
     ///
-    /// Costs less for each record than [`Producer::send`]: a lock and a clock are shared by up to 32 records, which have one
-    /// time of origin unless they bring their own. With a custom partitioning, records go one by one.
+    /// Costs less for each record than [`Producer::send`]: a lock and a clock are shared by up to
+    /// 32 records, which have one time of origin unless they bring their own. With a custom
+    /// partitioning, records go one by one.
     ///
-    /// Up to 32 records are taken from the iterator before the first of them is accepted. An iterator that waits (for a
-    /// channel, for the answer to an earlier record) holds back those it has given: use [`Producer::send`] for such.
+    /// Up to 32 records are taken from the iterator before the first of them is accepted. An
+    /// iterator that waits (for a channel, for the answer to an earlier record) holds back those it
+    /// has given: use [`Producer::send`] for such.
     ///
     /// # Errors
-    /// [`RefusedBatch`] with the first record that was not accepted, those already taken from the iterator behind it,
-    /// and the receipts of those before it.
+    /// [`RefusedBatch`] with the first record that was not accepted, those already taken from the
+    /// iterator behind it, and the receipts of those before it.
     pub fn send_batch(
         &self,
         records: impl IntoIterator<Item = Record>,
@@ -181,11 +192,13 @@ impl Producer {
         }
     }
 
-    /// Sends what is open now, whatever its linger, and waits until every record accepted before the call has its
-    /// answer, at most `within`. Returns whether all have. Records of other producers of the same topic count too.
+    /// Sends what is open now, whatever its linger, and waits until every record accepted before
+    /// the call has its answer, at most `within`. Returns whether all have. Records of other
+    /// producers of the same topic count too.
     ///
     /// # Panics
-    /// On a shard's own thread (in a waker, or when the owner of a payload is dropped): it would wait for itself.
+    /// On a shard's own thread (in a waker, or when the owner of a payload is dropped): it would
+    /// wait for itself.
     #[must_use]
     pub fn flush(&self, within: Duration) -> bool {
         process::assert_here(self.inner.engine.process);
@@ -204,11 +217,11 @@ impl Producer {
         cells.iter().all(|cell| cell.is_resolved())
     }
 
-    /// Accepts nothing more, flushes, and gives up what is unanswered after `within`: it resolves as `NotSent` or
-    /// `Unknown`. Never takes noticeably longer than `within`.
+    /// Accepts nothing more, flushes, and gives up what is unanswered after `within`: it resolves
+    /// as `NotSent` or `Unknown`. Never takes noticeably longer than `within`.
     ///
-    /// Connections that are in the middle of writing a record given up are closed and made again: that is the only way
-    /// to get its memory back.
+    /// Connections that are in the middle of writing a record given up are closed and made again:
+    /// that is the only way to get its memory back.
     ///
     /// # Panics
     /// As [`Producer::flush`] does.
@@ -230,8 +243,8 @@ impl Producer {
         }
     }
 
-    /// Takes back what was not sent, and gives up what was: for a shutdown that cannot wait. The producer stays usable; in
-    /// strict order, after [`Producer::resume`].
+    /// Takes back what was not sent, and gives up what was: for a shutdown that cannot wait. The
+    /// producer stays usable; in strict order, after [`Producer::resume`].
     ///
     /// # Panics
     /// As [`Producer::flush`] does.
@@ -246,12 +259,13 @@ impl Producer {
         }
     }
 
-    /// Goes on in partitions that [`Ordering::Strict`] has halted: records accepted after this call are sent, although
-    /// something before them is not stored, or may not be. An unknown one may then still be stored behind them.
+    /// Goes on in partitions that [`Ordering::Strict`] has halted: records accepted after this call
+    /// are sent, although something before them is not stored, or may not be. An unknown one may
+    /// then still be stored behind them.
     ///
-    /// Records accepted before the call, but answered after it, stay behind what was lost. Another record that is not
-    /// stored halts its partition again. Without effect in partitions that have lost nothing since the last
-    /// call, and in pipelined order.
+    /// Records accepted before the call, but answered after it, stay behind what was lost. Another
+    /// record that is not stored halts its partition again. Without effect in partitions that have
+    /// lost nothing since the last call, and in pipelined order.
     pub fn resume(&self) {
         for lane in self.inner.topic.lanes() {
             lane.resume();
@@ -300,8 +314,8 @@ impl Producer {
         self.inner.ledger.account()
     }
 
-    /// Makes the first sends as fast as later ones: opens the lanes of all partitions. Their memory was mapped and
-    /// touched when the engine was built.
+    /// Makes the first sends as fast as later ones: opens the lanes of all partitions. Their memory
+    /// was mapped and touched when the engine was built.
     pub fn warm(&self) {
         for partition in 0..self.inner.topic.partitions_count() {
             // What stands in the way is told by the send that meets it.

@@ -1,8 +1,8 @@
 //! What a producer gives for each accepted record: the promise of one [`Outcome`].
 //!
-//! A receipt is a future, a blocking wait and a callback registration. It holds no memory of the record: dropping it
-//! frees nothing early and cancels nothing, keeping it blocks nothing. All receipts of a batch share one cell, so a
-//! receipt costs one reference count and no allocation.
+//! A receipt is a future, a blocking wait and a callback registration. It holds no memory of the
+//! record: dropping it frees nothing early and cancels nothing, keeping it blocks nothing. All
+//! receipts of a batch share one cell, so a receipt costs one reference count and no allocation.
 
 mod callbacks;
 mod cell;
@@ -32,9 +32,9 @@ pub(crate) use waiters::Waiter;
 ///
 /// As a future it may be polled from any runtime, and again after it was ready.
 ///
-/// Its waker is called on the engine's thread, after every answer of that turn was given and every waiting
-/// thread released. A panic in it is caught and logged; one that blocks holds all records of that thread
-/// up, which is logged, too.
+/// Its waker is called on the engine's thread, after every answer of that turn was given and every
+/// waiting thread released. A panic in it is caught and logged; one that blocks holds all records
+/// of that thread up, which is logged, too.
 #[must_use = "a receipt tells whether the record was stored; drop it explicitly when that does not matter"]
 pub struct Receipt {
     cell: Arc<BatchCell>,
@@ -65,18 +65,19 @@ impl Receipt {
         self.cell.outcome(self.index)
     }
 
-    /// True when both records travel in one batch, which resolves as a whole: whoever measures needs one time for both.
+    /// True when both records travel in one batch, which resolves as a whole: whoever measures
+    /// needs one time for both.
     #[must_use]
     pub fn same_batch(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.cell, &other.cell)
     }
 
-    /// Blocks until the outcome is known. Every receipt resolves at the latest a little after the producer's delivery
-    /// timeout, or when the engine is dropped.
+    /// Blocks until the outcome is known. Every receipt resolves at the latest a little after the
+    /// producer's delivery timeout, or when the engine is dropped.
     ///
     /// # Panics
-    /// On the engine's own thread (in a waker, or when the owner of a payload is dropped), unless the outcome
-    /// is known: it would wait for itself.
+    /// On the engine's own thread (in a waker, or when the owner of a payload is dropped), unless
+    /// the outcome is known: it would wait for itself.
     pub fn wait(&self) -> Outcome {
         loop {
             if let Some(outcome) = self.wait_until(None) {
@@ -103,12 +104,12 @@ impl Receipt {
         self.outcome()
     }
 
-    /// Runs `callback` with the outcome once it is known: on the engine's callback thread, or at once on this one when
-    /// it is known already. A panic in it is caught and logged.
+    /// Runs `callback` with the outcome once it is known: on the engine's callback thread, or at
+    /// once on this one when it is known already. A panic in it is caught and logged.
     ///
-    /// Callbacks run one after the other, so a slow one delays the others. What waits to run counts against
-    /// `memory_bytes_max`, as far as it is known (not what a captured pointer leads to): when callbacks fall
-    /// behind, sends wait for them. Sends within a callback do not.
+    /// Callbacks run one after the other, so a slow one delays the others. What waits to run counts
+    /// against `memory_bytes_max`, as far as it is known (not what a captured pointer leads to):
+    /// when callbacks fall behind, sends wait for them. Sends within a callback do not.
     pub fn on_resolved(self, callback: impl FnOnce(Outcome) + Send + 'static) {
         match self.outcome() {
             Some(outcome) => contained("a receipt callback", || callback(outcome)),
@@ -155,8 +156,8 @@ impl fmt::Debug for Receipt {
     }
 }
 
-/// Receipts of consecutive records, as [`Producer::send_batch`](crate::Producer::send_batch) gives them: one entry a
-/// batch rather than one a record.
+/// Receipts of consecutive records, as [`Producer::send_batch`](crate::Producer::send_batch) gives
+/// them: one entry a batch rather than one a record.
 #[derive(Default)]
 #[must_use = "receipts tell whether the records were stored; drop them explicitly when that does not matter"]
 pub struct Receipts {

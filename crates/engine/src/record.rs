@@ -1,7 +1,7 @@
 //! What an application hands to a producer: one record, its key, its headers.
 //!
-//! Holds no wire bytes and checks nothing: limits are checked where the record is appended, so that building one
-//! costs a few moves.
+//! Holds no wire bytes and checks nothing: limits are checked where the record is appended, so that
+//! building one costs a few moves.
 
 use bytes::Bytes;
 
@@ -12,15 +12,18 @@ use bytes::Bytes;
 pub struct Record {
     /// The bytes to store: 0 to 64,000,000.
     pub payload: Bytes,
-    /// Picks the partition under [`Partitioning::Key`](crate::Partitioning::Key): 1 to 255 bytes. Not stored with the
-    /// record; ignored by the other partitionings, except that a custom one may look at it.
+    /// Picks the partition under [`Partitioning::Key`](crate::Partitioning::Key): 1 to 255 bytes.
+    /// Not stored with the record; ignored by the other partitionings, except that a custom one may
+    /// look at it.
     pub key: Option<Bytes>,
-    /// Encoded user headers, at most 100,000 bytes, as `UserHeadersBuilder` of `ringmain-wire` writes them. `None`
-    /// stores none.
+    /// Encoded user headers, at most 100,000 bytes, as `UserHeadersBuilder` of `ringmain-wire`
+    /// writes them. `None` stores none.
     pub user_headers: Option<Bytes>,
-    /// The message id. `None` takes one that is unique per process start (a random base and a counter).
+    /// The message id. `None` takes one that is unique per process start (a random base and a
+    /// counter).
     pub id: Option<u128>,
-    /// When the record came to be, in microseconds since the Unix epoch. `None` takes the time of acceptance.
+    /// When the record came to be, in microseconds since the Unix epoch. `None` takes the time of
+    /// acceptance.
     pub timestamp_us: Option<u64>,
 }
 

@@ -102,7 +102,8 @@ impl Targets {
         &self.list[target]
     }
 
-    /// Asks for the addresses of a name. `answer` runs on another thread, unless the same `key` asks again before.
+    /// Asks for the addresses of a name. `answer` runs on another thread, unless the same `key`
+    /// asks again before.
     pub(crate) fn ask(
         &self,
         target: usize,

@@ -6,16 +6,17 @@
 //! iggy+tcp://...                                                       the same, transport spelled out
 //! ```
 //!
-//! Every TCP connection string that the official SDK documents is read unchanged; so are two things it does
-//! not read: IPv6 hosts in brackets, and a list of addresses. User name, password and token are
-//! percent-decoded, so `@`, `:`, `/` and `?` can be part of them; a `%` that starts no valid escape stands
-//! for itself.
+//! Every TCP connection string that the official SDK documents is read unchanged; so are two things
+//! it does not read: IPv6 hosts in brackets, and a list of addresses. User name, password and token
+//! are percent-decoded, so `@`, `:`, `/` and `?` can be part of them; a `%` that starts no valid
+//! escape stands for itself.
 //!
 //! This file does no I/O except [`Address::resolve`], and opens no connection.
 //!
-//! Invariants: a [`ServerUrl`] has 1..=[`ADDRESSES_MAX`] addresses and credentials of 1..=255 bytes a part.
-//! No `Debug`, no `Display` and no error of this file shows a password or a token, and no error quotes input
-//! other than the name of an option: a password with a forgotten escape can land in any other part.
+//! Invariants: a [`ServerUrl`] has 1..=[`ADDRESSES_MAX`] addresses and credentials of 1..=255 bytes
+//! a part. No `Debug`, no `Display` and no error of this file shows a password or a token, and no
+//! error quotes input other than the name of an option: a password with a forgotten escape can land
+//! in any other part.
 
 use std::fmt;
 use std::io;
@@ -149,9 +150,9 @@ impl Address {
     }
 }
 
-/// Dotted IPv4, or a host name: dot-separated labels of 1..=63 letters, digits, `-` and `_` that neither start
-/// nor end with `-`, 253 bytes together. A dot behind the last says that the name is whole: no search domain is
-/// tried. A name of digits and dots alone is a mistyped IPv4 address.
+/// Dotted IPv4, or a host name: dot-separated labels of 1..=63 letters, digits, `-` and `_` that
+/// neither start nor end with `-`, 253 bytes together. A dot behind the last says that the name is
+/// whole: no search domain is tried. A name of digits and dots alone is a mistyped IPv4 address.
 fn host_is_valid(host: &str) -> bool {
     if host.parse::<Ipv4Addr>().is_ok() {
         return true;
@@ -182,23 +183,27 @@ impl fmt::Display for Address {
     }
 }
 
-/// The options after `?`. `None` means that the URL does not say, and the engine's own default holds.
+/// The options after `?`. `None` means that the URL does not say, and the engine's own default
+/// holds.
 ///
-/// Read without a field here, because they can have one meaning only: `nodelay=true|false` (the engine gathers its
-/// writes itself and always sets `TCP_NODELAY`), and `tls=false`, `tls_domain` and `tls_ca_file` (nothing without
-/// TLS). `tls=true` is refused, see [`ServerUrlError::TlsUnsupported`].
+/// Read without a field here, because they can have one meaning only: `nodelay=true|false` (the
+/// engine gathers its writes itself and always sets `TCP_NODELAY`), and `tls=false`, `tls_domain`
+/// and `tls_ca_file` (nothing without TLS). `tls=true` is refused, see
+/// [`ServerUrlError::TlsUnsupported`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerOptions {
     /// `heartbeat_interval=5s`: time between pings, above 0, in microseconds.
     pub heartbeat_interval_us: Option<u64>,
     /// `reconnection_retries=3|unlimited`: rounds over all addresses, beyond the first, in which
-    /// [`EngineBuilder::build`](crate::EngineBuilder::build) tries to log in, within its `connect_timeout_us`. A
-    /// running engine reconnects for as long as records wait; their delivery timeout ends it.
+    /// [`EngineBuilder::build`](crate::EngineBuilder::build) tries to log in, within its
+    /// `connect_timeout_us`. A running engine reconnects for as long as records wait; their
+    /// delivery timeout ends it.
     pub reconnection_retries: Option<ReconnectionRetries>,
     /// `reconnection_interval=1s`: least time between two attempts, above 0, in microseconds.
     pub reconnection_interval_us: Option<u64>,
-    /// `reestablish_after=5s`: least time between the loss of a connection and the first attempt, in microseconds;
-    /// 0 is at once. The larger of this and `reconnection_interval` holds for all attempts.
+    /// `reestablish_after=5s`: least time between the loss of a connection and the first attempt,
+    /// in microseconds; 0 is at once. The larger of this and `reconnection_interval` holds for all
+    /// attempts.
     pub reestablish_after_us: Option<u64>,
 }
 
@@ -224,7 +229,8 @@ const OPTION_NAMES: [&str; 8] = [
 ];
 
 impl ServerOptions {
-    /// `text` is all that follows the `?`. Of an option given twice the last one counts, as in the official SDK.
+    /// `text` is all that follows the `?`. Of an option given twice the last one counts, as in the
+    /// official SDK.
     fn parse(text: &str) -> Result<Self, ServerUrlError> {
         let mut options = ServerOptions::default();
         for (index, option) in text.split('&').enumerate() {
@@ -290,8 +296,8 @@ impl fmt::Display for ServerOptions {
     }
 }
 
-/// The official SDK reads every word but `true` as false. Here `tls=yes` is refused rather than read as "send
-/// the password in clear", and `nodelay` follows the same rule.
+/// The official SDK reads every word but `true` as false. Here `tls=yes` is refused rather than
+/// read as "send the password in clear", and `nodelay` follows the same rule.
 fn boolean(name: &'static str, value: &str) -> Result<bool, ServerUrlError> {
     value.parse().map_err(|_| ServerUrlError::OptionValue {
         name,
@@ -341,7 +347,8 @@ fn duration_us(name: &'static str, value: &str) -> Result<u64, ServerUrlError> {
     u64::try_from(duration.as_micros()).map_err(|_| wrong)
 }
 
-/// The name of an option as an error may quote it: short and made of the characters names are made of.
+/// The name of an option as an error may quote it: short and made of the characters names are made
+/// of.
 fn shown_name(name: &str) -> String {
     let shown: String = name
         .chars()
@@ -399,7 +406,8 @@ pub enum AddressProblem {
     Host,
 }
 
-/// Why a server URL was refused. Always the caller's (the user's) to correct; nothing was contacted.
+/// Why a server URL was refused. Always the caller's (the user's) to correct; nothing was
+/// contacted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerUrlError {
     /// There is no `://`.
@@ -531,7 +539,8 @@ impl ServerUrl {
 
     /// Reads a URL whose secret is given apart from it, as it stands (nothing in it is decoded).
     ///
-    /// `iggy://user@host:port`: the secret is the password. `iggy://host:port`: it is a personal access token.
+    /// `iggy://user@host:port`: the secret is the password. `iggy://host:port`: it is a personal
+    /// access token.
     ///
     /// # Errors
     /// [`ServerUrlError`]; [`ServerUrlError::SecretTwice`] when the URL holds a password as well.
@@ -614,8 +623,8 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-/// Takes the scheme off and splits the rest at its one `@`. A password may hold `/` and `?` as they are, so
-/// nothing else can end the credentials.
+/// Takes the scheme off and splits the rest at its one `@`. A password may hold `/` and `?` as they
+/// are, so nothing else can end the credentials.
 fn split(text: &str) -> Result<(Option<&str>, &str), ServerUrlError> {
     let (scheme, rest) = text
         .trim()
@@ -639,8 +648,8 @@ fn split(text: &str) -> Result<(Option<&str>, &str), ServerUrlError> {
     }
 }
 
-/// Percent-decodes one part of the credentials. An escape that is none stays as it is, because the official SDK
-/// decodes nothing and its passwords may hold a bare `%`.
+/// Percent-decodes one part of the credentials. An escape that is none stays as it is, because the
+/// official SDK decodes nothing and its passwords may hold a bare `%`.
 fn decode(part: UrlPart, text: &str) -> Result<String, ServerUrlError> {
     let bytes: Vec<u8> = percent_decode_str(text).collect();
     let decoded = String::from_utf8(bytes).map_err(|_| ServerUrlError::NotUtf8 { part })?;

@@ -1,6 +1,8 @@
-//! Where the sessions of a shard stand, for whoever waits for a login or wants to know why there is none.
+//! Where the sessions of a shard stand, for whoever waits for a login or wants to know why there is
+//! none.
 //!
-//! Written by the shard when something changes, read by `build` and by calls that time out. Never on the data path.
+//! Written by the shard when something changes, read by `build` and by calls that time out. Never
+//! on the data path.
 
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -92,8 +94,8 @@ impl Sessions {
     /// Waits until every session was logged in once, at most `within`, which ends at `deadline`.
     ///
     /// # Errors
-    /// What stands in the way: the end of the shard, a login refused for good, `rounds_max` failed rounds of one
-    /// session over all addresses, or the deadline.
+    /// What stands in the way: the end of the shard, a login refused for good, `rounds_max` failed
+    /// rounds of one session over all addresses, or the deadline.
     pub(crate) fn wait_all_active(
         &self,
         rounds_max: u32,

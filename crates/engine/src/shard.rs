@@ -1,7 +1,7 @@
 //! A shard: one pinned thread, one ring, its connections; and what other threads see of it.
 //!
-//! This file is the meeting point: the queues between application threads and the shard thread. The thread itself is
-//! in the modules below, and touches nothing else of the engine.
+//! This file is the meeting point: the queues between application threads and the shard thread. The
+//! thread itself is in the modules below, and touches nothing else of the engine.
 //!
 //! ```text
 //!  run       the loop: events, time, submit, transmit, wait
@@ -110,7 +110,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// What comes of it after the shard's end. Dropping it is enough for all but calls, which are told why.
+    /// What comes of it after the shard's end. Dropping it is enough for all but calls, which are
+    /// told why.
     fn end(self, shard: &ShardShared) {
         if let Self::Call(cell) = self {
             cell.end(shard.why_no_call());
@@ -206,9 +207,11 @@ pub(crate) struct ShardShared {
     wake: WakeHandle,
     slots: Arc<Gate<Slots>>,
     credit: Arc<Gate<Units>>,
-    /// Sealed batches in record order of each lane. As many places as slots, and each batch holds a slot: never full.
+    /// Sealed batches in record order of each lane. As many places as slots, and each batch holds a
+    /// slot: never full.
     sealed: ArrayQueue<SealedBatch>,
-    /// Lanes with an open batch that the shard does not know of. As many places as lanes: never full.
+    /// Lanes with an open batch that the shard does not know of. As many places as lanes: never
+    /// full.
     announced: ArrayQueue<Arc<Lane>>,
     /// Empty lists for payloads by reference, to be reused.
     payload_lists: ArrayQueue<PayloadList>,
@@ -350,7 +353,8 @@ impl ShardShared {
     /// Queues a command. After the shard's end it is over at once.
     pub(crate) fn command(&self, command: Command) {
         let mut commands = self.commands();
-        // Under the lock: what is in the list before the shard empties it for the last time is answered by that.
+        // Under the lock: what is in the list before the shard empties it for the last time is
+        // answered by that.
         if self.has_ended() {
             drop(commands);
             command.end(self);
@@ -361,8 +365,8 @@ impl ShardShared {
         self.wake();
     }
 
-    /// Keeps a new lane, so that its open batch is found when the shard ends, instead of the one that was given up in its
-    /// place. False when the shard has ended.
+    /// Keeps a new lane, so that its open batch is found when the shard ends, instead of the one
+    /// that was given up in its place. False when the shard has ended.
     pub(crate) fn keep_lane(&self, lane: Arc<Lane>) -> bool {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let index = lane.place.index as usize;

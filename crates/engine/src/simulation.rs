@@ -1,5 +1,5 @@
-//! What a simulation needs of an engine: shards that it turns itself, a clock that it sets, and steps
-//! instead of calls that block. Feature `simulation`, never for production.
+//! What a simulation needs of an engine: shards that it turns itself, a clock that it sets, and
+//! steps instead of calls that block. Feature `simulation`, never for production.
 //!
 //! ```text
 //!   EngineBuilder::simulate ---> Engine, one TurnedShard a shard
@@ -68,8 +68,8 @@ impl<D: Driver> TurnedShard<D> {
         &self.shared
     }
 
-    /// One turn of the shard's loop and one call of the driver's `wait`, which must not sleep. Says how
-    /// long that call was allowed to; `None` when the shard has ended.
+    /// One turn of the shard's loop and one call of the driver's `wait`, which must not sleep. Says
+    /// how long that call was allowed to; `None` when the shard has ended.
     ///
     /// # Errors
     /// The driver's. The shard has ended.
@@ -82,8 +82,8 @@ impl<D: Driver> TurnedShard<D> {
         self.shard.driver()
     }
 
-    /// What there is to see of the protocol client of a connection, at the end of its shard when that
-    /// has come.
+    /// What there is to see of the protocol client of a connection, at the end of its shard when
+    /// that has come.
     pub fn view(&self, conn: usize) -> ClientView {
         self.shard.view(conn)
     }
@@ -180,8 +180,8 @@ where
     }
 }
 
-/// Tells an engine to close, as [`Engine::close`] does, without waiting. When every shard has ended,
-/// `Engine::close` gives the report.
+/// Tells an engine to close, as [`Engine::close`] does, without waiting. When every shard has
+/// ended, `Engine::close` gives the report.
 pub fn begin_close(engine: &Engine, within: Duration) {
     engine.inner().begin_close(within);
 }
@@ -260,8 +260,8 @@ thread_local! {
     static TOPIC: RefCell<Option<TopicInfo>> = const { RefCell::new(None) };
 }
 
-/// Runs `body`; at every [`Point`] that it comes by on this thread, `other` runs, as another thread might.
-/// Points within `other` are passed over.
+/// Runs `body`; at every [`Point`] that it comes by on this thread, `other` runs, as another thread
+/// might. Points within `other` are passed over.
 pub fn interleave<T>(other: impl FnMut(Point) + 'static, body: impl FnOnce() -> T) -> T {
     struct Alone;
     impl Drop for Alone {

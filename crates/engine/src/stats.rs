@@ -1,7 +1,7 @@
 //! What an engine did: a plain struct, JSON, Prometheus text; and the counters behind it.
 //!
-//! Shards write counters with plain stores and hand the rest over at most every 10 ms, without ever waiting for a
-//! reader. Reading costs them nothing.
+//! Shards write counters with plain stores and hand the rest over at most every 10 ms, without ever
+//! waiting for a reader. Reading costs them nothing.
 //!
 //! Invariant: in every snapshot, also one that is taken while shards run, a number that is a part
 //! of another is not larger: `requests <= records <= account.resolved() <= account.accepted`, no
@@ -21,7 +21,8 @@ pub(crate) use shard::ShardStats;
 use crate::outcome::Account;
 use ringmain_io::transport::{TransportInfo, TransportStats};
 
-/// Everything an engine counts, at one moment. Counters only rise and are sums over all shards; gauges are marked.
+/// Everything an engine counts, at one moment. Counters only rise and are sums over all shards;
+/// gauges are marked.
 ///
 /// The ring's and the protocol's counters, and the latencies, are up to 10 ms old.
 #[derive(Debug, Clone)]
@@ -54,7 +55,8 @@ pub struct Stats {
     pub refusals_outcome_unknown: u64,
     /// Control calls written, repetitions included.
     pub calls_sent: u64,
-    /// Batches confirmed after a later one of their partition, an upper bound; see `Ordering::Pipelined`.
+    /// Batches confirmed after a later one of their partition, an upper bound; see
+    /// `Ordering::Pipelined`.
     pub overtaken: u64,
     /// Times a batch waited because its partition's window was full.
     pub window_waits: u64,
@@ -92,8 +94,8 @@ pub struct Stats {
     pub by_reference_bytes_free: u64,
     /// Gauge: bytes of all arenas.
     pub arena_bytes: u64,
-    /// Gauge: bytes of the tables of protocol clients and shards, outside `memory_bytes_max`. Each connection's client has
-    /// room for every slot of its shard.
+    /// Gauge: bytes of the tables of protocol clients and shards, outside `memory_bytes_max`. Each
+    /// connection's client has room for every slot of its shard.
     pub tables_bytes: u64,
     /// Gauge: receipt callbacks that were registered and have not run.
     pub callbacks_waiting: u64,

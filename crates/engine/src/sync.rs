@@ -1,5 +1,6 @@
-//! Atomics, locks and threads of the hand-overs between threads: the standard library's, or loom's, which tries every
-//! interleaving (`RUSTFLAGS="--cfg ringmain_loom" cargo test -p ringmain --lib loom`).
+//! Atomics, locks and threads of the hand-overs between threads: the standard library's, or loom's,
+//! which tries every interleaving (`RUSTFLAGS="--cfg ringmain_loom" cargo test -p ringmain --lib
+//! loom`).
 //!
 //! Only what the models need; everything else uses the standard library directly.
 
@@ -31,7 +32,8 @@ mod model {
         loom::thread::yield_now();
     }
 
-    /// The standard library's, for values that can be copied: written once, and seen by whoever sees that it is set.
+    /// The standard library's, for values that can be copied: written once, and seen by whoever
+    /// sees that it is set.
     pub(crate) struct OnceLock<T> {
         is_set: AtomicBool,
         value: Mutex<Option<T>>,

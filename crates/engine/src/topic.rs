@@ -1,12 +1,15 @@
-//! A topic as the engine sees it: its name, which life of that name it is in, its partition count, the lanes opened so far.
+//! A topic as the engine sees it: its name, which life of that name it is in, its partition count,
+//! the lanes opened so far.
 //!
-//! A topic is its name and its life. Requests carry names, so the name decides which log takes a record, and two names
-//! never share a lane, whatever numbers the server gives them. Names can come to mean another topic: deleted and created
-//! anew, or renamed. The engine tells lives apart by the time of creation and the number that `GetTopic` gives; what was
-//! accepted for one life is never transmitted after the engine has learned of the next.
+//! A topic is its name and its life. Requests carry names, so the name decides which log takes a
+//! record, and two names never share a lane, whatever numbers the server gives them. Names can come
+//! to mean another topic: deleted and created anew, or renamed. The engine tells lives apart by the
+//! time of creation and the number that `GetTopic` gives; what was accepted for one life is never
+//! transmitted after the engine has learned of the next.
 //!
-//! Between the change at the server and the engine's learning of it, a request that is out, waits or is sent again may be
-//! stored in whichever topic has the name: the protocol has no field for a life. What the engine learns of, and when:
+//! Between the change at the server and the engine's learning of it, a request that is out, waits
+//! or is sent again may be stored in whichever topic has the name: the protocol has no field for a
+//! life. What the engine learns of, and when:
 //!
 //! | sign | asked |
 //! |---|---|
@@ -15,8 +18,8 @@
 //! | the server says that there is no such stream, topic or partition | at once |
 //! | none of these | after `partitions_refresh_us` |
 //!
-//! One object a name for the whole engine, shared by its producers: two lanes for one partition would break the laws of
-//! its window. Asking the server is the shard's job; the answer lands here.
+//! One object a name for the whole engine, shared by its producers: two lanes for one partition
+//! would break the laws of its window. Asking the server is the shard's job; the answer lands here.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -30,7 +33,8 @@ use crate::growing::Growing;
 use crate::lane::Lane;
 use ringmain_io::driver::WakeHandle;
 
-/// In place of a stream's number that no confirmation has told. No server gives this one: its numbers are dense.
+/// In place of a stream's number that no confirmation has told. No server gives this one: its
+/// numbers are dense.
 pub(crate) const STREAM_UNTOLD: u32 = u32::MAX;
 
 /// What a shard is to look at about topics. Cold: rung when something is wrong or has changed.
@@ -105,7 +109,8 @@ impl Life {
 }
 
 impl TopicName {
-    /// Names of 1 to 255 bytes; the builder checks. `ids` are the server's numbers of stream and topic.
+    /// Names of 1 to 255 bytes; the builder checks. `ids` are the server's numbers of stream and
+    /// topic.
     pub(crate) fn new(
         (stream, topic): (String, String),
         ids: (u32, u32),
@@ -131,7 +136,8 @@ impl TopicName {
 
     /// The life that a record accepted now is meant for.
     pub(crate) fn life(&self) -> Life {
-        // The number first: who reads an old one may find new ids, which are only a hint; never the other way round.
+        // The number first: who reads an old one may find new ids, which are only a hint; never the
+        // other way round.
         let number = self.life.load(Ordering::Acquire);
         let ids = self.ids();
         Life { number, ids }
@@ -248,8 +254,8 @@ impl Topic {
         self.partitions_count.load(Ordering::Relaxed)
     }
 
-    /// Takes the server's answer over. A topic without partitions keeps its last count: sending to it is refused by
-    /// the server, and says so.
+    /// Takes the server's answer over. A topic without partitions keeps its last count: sending to
+    /// it is refused by the server, and says so.
     pub(crate) fn meet(&self, sighting: Sighting) -> Met {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *seen;
@@ -288,13 +294,15 @@ impl Topic {
         self.lanes.iter()
     }
 
-    /// Whether everything is answered, for a topic that no producer holds; also true for what is just being appended.
+    /// Whether everything is answered, for a topic that no producer holds; also true for what is
+    /// just being appended.
     pub(crate) fn is_answered(&self) -> bool {
         self.lanes().all(|lane| lane.is_answered())
     }
 
-    /// Gives all lanes up if everything of them is answered and their shards do not look at them. The caller holds the
-    /// engine's registry, and no producer holds the topic: nothing can be appended.
+    /// Gives all lanes up if everything of them is answered and their shards do not look at them.
+    /// The caller holds the engine's registry, and no producer holds the topic: nothing can be
+    /// appended.
     pub(crate) fn give_up_lanes(&self) -> bool {
         if !self.lanes().all(|lane| lane.is_idle()) {
             return false;

@@ -1,5 +1,5 @@
-//! After warm-up the shard thread allocates nothing, and the sending thread nothing for a record: what it needs is
-//! pooled by batch.
+//! After warm-up the shard thread allocates nothing, and the sending thread nothing for a record:
+//! what it needs is pooled by batch.
 //!
 //! The broker runs in the same process on a thread of its own and is not counted.
 
@@ -11,7 +11,8 @@ mod counting;
 use ringmain::{Partitioning, Producer};
 use support::{PATIENCE, Server, Start};
 
-/// Sends `records` small records, waits for the last receipt of every hundred, and drops the others.
+/// Sends `records` small records, waits for the last receipt of every hundred, and drops the
+/// others.
 fn send(producer: &Producer, records: u32) {
     for number in 0..records {
         let receipt = producer.send_slice(&[7; 100], None).expect("accepted");
@@ -24,7 +25,8 @@ fn send(producer: &Producer, records: u32) {
 #[test]
 fn the_steady_state_allocates_nothing() {
     let server = Server::start();
-    // As much memory as is sent, so that nobody waits for it: a wait costs the sender an entry in the queue.
+    // As much memory as is sent, so that nobody waits for it: a wait costs the sender an entry in
+    // the queue.
     let engine = server.engine().memory_bytes_max(64 << 20).start();
     let producer = engine
         .producer(server.stream("allocations"), "topic")
@@ -36,7 +38,8 @@ fn the_steady_state_allocates_nothing() {
     send(&producer, 20_000);
     let (of_sender, of_shard) = counting::allocations(|| send(&producer, 20_000));
     assert_eq!(of_shard, 0, "allocations of the shard");
-    // The pool of receipt cells grows when more batches are out than ever before: a few times in the whole life.
+    // The pool of receipt cells grows when more batches are out than ever before: a few times in
+    // the whole life.
     assert!(
         of_sender <= 64,
         "{of_sender} allocations of the sender in 20,000 records"

@@ -233,7 +233,8 @@ fn borrowed_payloads_of_any_size_are_stored_as_they_were() {
         .create_if_missing(1)
         .build()
         .expect("a new topic");
-    // Copied as small ones are, copied although an owned one would not be, and too large for a batch of copied records.
+    // Copied as small ones are, copied although an owned one would not be, and too large for a
+    // batch of copied records.
     let payloads: Vec<Vec<u8>> = [0_usize, 100, 8192, 8193, 200_000, 260_000, 300_000]
         .iter()
         .map(|bytes| (0..*bytes).map(|at| (at % 251) as u8).collect())

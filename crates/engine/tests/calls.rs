@@ -1,4 +1,5 @@
-//! Scripted faults of logins and of control calls: what can be repeated is, the rest is a typed error that says why.
+//! Scripted faults of logins and of control calls: what can be repeated is, the rest is a typed
+//! error that says why.
 
 mod support;
 
@@ -35,7 +36,8 @@ fn engine(server: &Server) -> Result<Checked, BuildError> {
     builder.build().map(Checked::new)
 }
 
-/// Makes a topic, sends one record and reads it back: a login and every call that the engine makes by itself.
+/// Makes a topic, sends one record and reads it back: a login and every call that the engine makes
+/// by itself.
 fn makes_sends_and_reads(server: &Server, what: &str) {
     let engine = engine(server).unwrap_or_else(|error| panic!("{what}: {error}"));
     let stream = server.stream("calls");

@@ -1,4 +1,5 @@
-//! Ends: closing in front of servers that do not answer, do not read, do not exist; purge; dropping everything.
+//! Ends: closing in front of servers that do not answer, do not read, do not exist; purge; dropping
+//! everything.
 
 mod support;
 

@@ -1,7 +1,8 @@
-//! Every scripted fault of the broker, on every write path: each record has one answer, and the log agrees with it.
+//! Every scripted fault of the broker, on every write path: each record has one answer, and the log
+//! agrees with it.
 //!
-//! A table of faults, each row run with several setups of the engine and audited by reading back. What a row promises
-//! beyond the audit is its last column.
+//! A table of faults, each row run with several setups of the engine and audited by reading back.
+//! What a row promises beyond the audit is its last column.
 
 mod support;
 
@@ -59,7 +60,8 @@ impl Report {
         assert!(self.account.all_stored(), "{}", self.account);
     }
 
-    /// Nothing was refused or given up without having been sent, but for what strict order kept back.
+    /// Nothing was refused or given up without having been sent, but for what strict order kept
+    /// back.
     fn stored_or_unknown(&self) {
         let Account {
             stored,
@@ -89,8 +91,8 @@ impl Setup {
             .socket_options(self.sockets)
     }
 
-    /// Sends numbered records through the faults, waits for every answer and audits the log. `None` when this kernel
-    /// lacks the write path.
+    /// Sends numbered records through the faults, waits for every answer and audits the log. `None`
+    /// when this kernel lacks the write path.
     fn run(&self, script: Script) -> Option<Report> {
         let server = Server::faulty(script);
         let stream = server.stream("faults");
@@ -195,7 +197,8 @@ fn rows_of_refusals() -> Vec<Row> {
             one(sends(not_accepted).at(3).every(4).times(20)),
             |report| {
                 report.all_stored();
-                // A refusal of a copy that was sent for silence may come after the answer to the first one.
+                // A refusal of a copy that was sent for silence may come after the answer to the
+                // first one.
                 let refusals = report.stats.retries_not_admitted + report.stats.replies_late;
                 assert!(refusals >= 20, "{refusals}");
             },
@@ -205,7 +208,8 @@ fn rows_of_refusals() -> Vec<Row> {
             one(sends(not_committed).at(3).every(4).times(20)),
             |report| {
                 report.all_stored();
-                // A refusal of a copy that was sent for silence may come after the answer to the first one.
+                // A refusal of a copy that was sent for silence may come after the answer to the
+                // first one.
                 let refusals = report.stats.retries_outcome_unknown + report.stats.replies_late;
                 assert!(refusals >= 20, "{refusals}");
             },

@@ -98,7 +98,8 @@ const USES: [(&str, Use); 15] = [
 
 /// Forks; the child runs `body` and ends with its answer as its exit code. Returns that code.
 fn in_child(body: impl FnOnce() -> u8) -> i32 {
-    // SAFETY: this process has no other test, and the child ends by `_exit` without returning from here.
+    // SAFETY: this process has no other test, and the child ends by `_exit` without returning from
+    // here.
     match unsafe { libc::fork() } {
         0 => {
             let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or(100);

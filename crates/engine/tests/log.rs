@@ -1,5 +1,5 @@
-//! What the engine says in the log, and what a subscriber may do to it. One subscriber for the whole process, which keeps
-//! the warnings of each test apart by what they say.
+//! What the engine says in the log, and what a subscriber may do to it. One subscriber for the
+//! whole process, which keeps the warnings of each test apart by what they say.
 
 mod support;
 

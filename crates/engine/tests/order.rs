@@ -1,6 +1,6 @@
-//! Strict order: behind the first record that is not stored nothing is sent, whatever it was that it met, until the
-//! application says so. And what must not lose a record in the first place: a slow server, a dropped request, a path
-//! that breaks again and again.
+//! Strict order: behind the first record that is not stored nothing is sent, whatever it was that
+//! it met, until the application says so. And what must not lose a record in the first place: a
+//! slow server, a dropped request, a path that breaks again and again.
 
 mod support;
 
@@ -23,7 +23,8 @@ fn sends(action: Action) -> Fault {
         .action(action)
 }
 
-/// What can become of the record that is lost, and whether the server takes records again afterwards.
+/// What can become of the record that is lost, and whether the server takes records again
+/// afterwards.
 struct Row {
     name: &'static str,
     fault: Fault,

@@ -1,5 +1,5 @@
-//! A server that stalls, dies and comes back, and a network that is cut at any byte, in the middle of many records:
-//! every record is accounted for, audited by reading back.
+//! A server that stalls, dies and comes back, and a network that is cut at any byte, in the middle
+//! of many records: every record is accounted for, audited by reading back.
 //!
 //! `RINGMAIN_TEST_RECORDS` says how many records; the default keeps a debug build quick.
 
@@ -232,8 +232,8 @@ fn create_again(engine: &Engine, stream: &str) {
     }
 }
 
-/// Holds the outcomes against the new log. What is `Stored` and not in it was in the log that is lost: each at a place
-/// of its own there, and no more of them than were committed there.
+/// Holds the outcomes against the new log. What is `Stored` and not in it was in the log that is
+/// lost: each at a place of its own there, and no more of them than were committed there.
 fn audit_after_loss(log: &Log, outcomes: &[Outcome], committed: u64, account: Account) {
     let mut lost = Vec::new();
     for (number, outcome) in (0..).zip(outcomes) {

@@ -1,5 +1,5 @@
-//! Every size on every write path and with every fallback of this kernel, with tiny socket buffers so that writes come
-//! back short.
+//! Every size on every write path and with every fallback of this kernel, with tiny socket buffers
+//! so that writes come back short.
 
 mod support;
 
@@ -9,8 +9,9 @@ use bytes::Bytes;
 use ringmain::{BuildError, EngineBuilder, Features, Record, SocketOptions, Stats, WritePath};
 use support::{Checked, PATIENCE, Server};
 
-/// Sizes around every threshold: a word of the hash, the copy threshold, a slot less what is not payload, a receive
-/// buffer, a batch by reference. The largest that the tests send comes in a test of its own.
+/// Sizes around every threshold: a word of the hash, the copy threshold, a slot less what is not
+/// payload, a receive buffer, a batch by reference. The largest that the tests send comes in a test
+/// of its own.
 fn sizes() -> Vec<usize> {
     let mut sizes = vec![0, 1, 63, 64, 65, 255, 4096];
     for edge in [32 << 10, 64 << 10, 1 << 20] {
@@ -20,7 +21,8 @@ fn sizes() -> Vec<usize> {
     sizes
 }
 
-/// Bytes that repeat after a prime number of them, so that a piece that is shifted or repeated is seen.
+/// Bytes that repeat after a prime number of them, so that a piece that is shifted or repeated is
+/// seen.
 fn payload(index: usize, size: usize) -> Bytes {
     let block: Vec<u8> = (0..251).map(|at| (at * 31 + index) as u8).collect();
     let mut payload = block.repeat(size.div_ceil(block.len()));
@@ -28,7 +30,8 @@ fn payload(index: usize, size: usize) -> Bytes {
     payload.into()
 }
 
-/// Sends a record of each size and checks each byte on the way back. `None` when this kernel lacks the path.
+/// Sends a record of each size and checks each byte on the way back. `None` when this kernel lacks
+/// the path.
 fn check(what: &str, builder: EngineBuilder, sizes: &[usize], server: &Server) -> Option<Stats> {
     let engine = match builder.build() {
         Ok(engine) => Checked::new(engine),

@@ -1,5 +1,5 @@
-//! A secret is planted wherever the engine takes one, and looked for in everything that it says: errors, `Debug`,
-//! `Display`, events of every level, panics.
+//! A secret is planted wherever the engine takes one, and looked for in everything that it says:
+//! errors, `Debug`, `Display`, events of every level, panics.
 
 mod support;
 

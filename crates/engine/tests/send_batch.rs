@@ -6,7 +6,8 @@ use bytes::Bytes;
 use ringmain::{Outcome, Partitioning, Record, SendError};
 use support::{PATIENCE, Server, Start, partitions_of, read_back};
 
-/// Sizes around the copy threshold, so that copied records and those by reference follow each other.
+/// Sizes around the copy threshold, so that copied records and those by reference follow each
+/// other.
 const SIZES: [usize; 7] = [0, 1, 1000, 40_000, 100, 70_000, 8 * 1024];
 
 #[test]
@@ -184,7 +185,8 @@ fn many_small_requests_behind_a_full_window_all_get_through() {
     let server = Server::start();
     let engine = server.engine().start();
     let stream = server.stream("full");
-    // One request in flight: the window is full nearly always, and whoever seals leaves the shard asleep.
+    // One request in flight: the window is full nearly always, and whoever seals leaves the shard
+    // asleep.
     let producer = engine
         .producer(&stream, "topic")
         .create_if_missing(3)

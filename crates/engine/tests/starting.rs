@@ -1,4 +1,5 @@
-//! Starting: names and their addresses, servers that do not answer or are none, a kernel that refuses.
+//! Starting: names and their addresses, servers that do not answer or are none, a kernel that
+//! refuses.
 
 mod support;
 
@@ -200,8 +201,8 @@ fn why_there_is_no_login_is_told_in_words_that_help() {
     }
 }
 
-/// From now on `io_uring_enter` fails with `errno` in this thread and those it makes: always, or when this many
-/// operations are submitted at once.
+/// From now on `io_uring_enter` fails with `errno` in this thread and those it makes: always, or
+/// when this many operations are submitted at once.
 fn forbid_enter(errno: i32, submitted: Option<u64>) {
     let rules = submitted.map_or(Vec::new(), |count| {
         let condition = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, count);
@@ -221,8 +222,8 @@ fn forbid_enter(errno: i32, submitted: Option<u64>) {
 fn a_kernel_that_refuses_the_rings_use_is_told_at_once() {
     let server = Server::embedded(Broker::builder());
     let address = server.address();
-    // Refused at setup, and refused once the shard runs: its first submission is the read of the wake-up and the
-    // connect.
+    // Refused at setup, and refused once the shard runs: its first submission is the read of the
+    // wake-up and the connect.
     let cases = [
         (libc::EPERM, None, "seccomp"),
         (libc::ENOSYS, None, "seccomp"),

@@ -1,7 +1,8 @@
-//! What a name means: topics deleted, created anew and renamed, by this engine or another, before and during sends.
+//! What a name means: topics deleted, created anew and renamed, by this engine or another, before
+//! and during sends.
 //!
-//! Every record is looked for in every topic of the stream: it is where its answer says, once, and never in a topic that
-//! did not have its producer's name.
+//! Every record is looked for in every topic of the stream: it is where its answer says, once, and
+//! never in a topic that did not have its producer's name.
 
 mod support;
 
@@ -198,7 +199,8 @@ impl Logs {
         topics
     }
 
-    /// Holds an answer against the logs. `log` is the topic of a record that was stored, if it still exists.
+    /// Holds an answer against the logs. `log` is the topic of a record that was stored, if it
+    /// still exists.
     fn check(&self, what: &str, text: &str, outcome: Outcome, log: Option<&str>) {
         let found = self.0.get(text).map_or(&[][..], Vec::as_slice);
         match outcome {
@@ -309,13 +311,15 @@ fn a_record_goes_to_the_topic_that_has_its_name() {
 /// A row of the table of what is unanswered while its topic changes.
 #[derive(Clone, Copy)]
 struct Unanswered {
-    /// The first record is stored before the change, and its reply lost. Otherwise the request is lost.
+    /// The first record is stored before the change, and its reply lost. Otherwise the request is
+    /// lost.
     is_stored: bool,
     /// The engine learns of the change before the connection is made anew.
     is_learned: bool,
 }
 
-/// Sends ten records to `x`, of which the first is out and the others wait; changes `x`; ends the connection.
+/// Sends ten records to `x`, of which the first is out and the others wait; changes `x`; ends the
+/// connection.
 fn change_while_unanswered(what: &str, change: Change, ours: bool, row: Unanswered) {
     let action = if row.is_stored {
         Action::Delay { us: 3_600_000_000 }
@@ -362,7 +366,8 @@ fn change_while_unanswered(what: &str, change: Change, ours: bool, row: Unanswer
     check_first(what, change, row, outcomes[0], &logs);
     for (text, outcome) in texts.iter().zip(&outcomes).skip(1) {
         logs.check(what, text, *outcome, Some("x"));
-        // Unless it was told, the engine learns of the change from the first answers, while the others still wait.
+        // Unless it was told, the engine learns of the change from the first answers, while the
+        // others still wait.
         let is_sound = match (change.leaves_x(), row.is_learned) {
             (true, true) => *outcome == REPLACED,
             (true, false) => outcome.is_stored() || *outcome == REPLACED,
@@ -370,7 +375,8 @@ fn change_while_unanswered(what: &str, change: Change, ours: bool, row: Unanswer
         };
         assert!(is_sound, "{what}, {text}: {outcome}");
     }
-    // What is accepted from now on is for the topic that has the name now, as soon as the engine has learned of it.
+    // What is accepted from now on is for the topic that has the name now, as soon as the engine
+    // has learned of it.
     let mut outcome = send(&x, "x at last");
     while outcome == REPLACED {
         outcome = send(&x, "x at last");
@@ -392,7 +398,8 @@ fn check_first(what: &str, change: Change, row: Unanswered, outcome: Outcome, lo
         assert!(matches!(outcome, Outcome::Unknown { .. }), "{what}");
         assert!(found.iter().copied().eq(old), "{what}");
     } else if change.is_told_by_numbers() {
-        // Sent again before the engine could learn: it may be in both, and the answer says no more than is known.
+        // Sent again before the engine could learn: it may be in both, and the answer says no more
+        // than is known.
         assert!(matches!(outcome, Outcome::Unknown { .. }), "{what}");
         assert!(
             found.iter().copied().eq(["x"].into_iter().chain(old)),
@@ -437,7 +444,8 @@ fn a_topic_created_anew_is_noticed_by_its_answers() {
         };
         change.make(&actor);
         actor.add_partitions("x", 2);
-        // The interval is a day: the numbers in the answers, or the offsets, show that it is another log.
+        // The interval is a day: the numbers in the answers, or the offsets, show that it is
+        // another log.
         let deadline = Instant::now() + PATIENCE;
         while x.partitions_count() != 3 {
             let outcome = send(&x, "more");
@@ -447,7 +455,8 @@ fn a_topic_created_anew_is_noticed_by_its_answers() {
     }
 }
 
-/// Builds a producer to a topic of its own, sends one record to each of its partitions, and lets it go.
+/// Builds a producer to a topic of its own, sends one record to each of its partitions, and lets it
+/// go.
 fn use_topic(engine: &Checked, stream: &str, number: u32, partitions: u32) {
     let topic = format!("tenant-{number}");
     let builder = engine.producer(stream, &topic);
@@ -586,7 +595,8 @@ fn every_topic_is_asked_about_again_after_an_outage_and_calls_have_their_places(
             .to_vec(),
         )
     };
-    // All topics are due meanwhile, and one of the application's calls has to have a place whatever they do.
+    // All topics are due meanwhile, and one of the application's calls has to have a place whatever
+    // they do.
     let error = engine
         .call(call(), Duration::from_millis(300))
         .expect_err("an outage");

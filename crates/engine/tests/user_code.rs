@@ -1,5 +1,6 @@
-//! Code of the application that runs on the engine's threads: wakers, owners of payloads, callbacks. It may panic, and ask
-//! for what it must not wait for; records, other tasks and other threads do not notice.
+//! Code of the application that runs on the engine's threads: wakers, owners of payloads,
+//! callbacks. It may panic, and ask for what it must not wait for; records, other tasks and other
+//! threads do not notice.
 
 mod support;
 
@@ -16,7 +17,8 @@ use ringmain_broker::Broker;
 use ringmain_wire::CommandCode;
 use support::{Checked, PATIENCE, PROMPT, Server, Start};
 
-/// Long enough that everything registers before the broker answers, so that the engine's threads run it.
+/// Long enough that everything registers before the broker answers, so that the engine's threads
+/// run it.
 const COMMIT_DELAY_US: u64 = 200_000;
 
 /// Runs what a test wants run, once, where it is woken or dropped.
@@ -324,7 +326,8 @@ struct Stuck {
     _server: Server,
     engine: Checked,
     producer: Producer,
-    /// Its records wait in the engine until they are flushed, so that nothing is answered before it is registered for.
+    /// Its records wait in the engine until they are flushed, so that nothing is answered before it
+    /// is registered for.
     lingering: Producer,
     ran: Arc<AtomicUsize>,
     let_go: mpsc::Sender<()>,
@@ -371,8 +374,8 @@ impl Stuck {
         stuck
     }
 
-    /// Sends with callbacks until callbacks, and nothing else, hold more back. Gives how many wait: those that were
-    /// registered after the answer ran at once.
+    /// Sends with callbacks until callbacks, and nothing else, hold more back. Gives how many wait:
+    /// those that were registered after the answer ran at once.
     fn fill(&self) -> usize {
         let mut sent = 0;
         loop {

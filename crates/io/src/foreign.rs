@@ -1,5 +1,5 @@
-//! Code of the application that runs on an engine's own thread: wakers, owners of payloads, callbacks,
-//! subscribers of the log. A panic in it ends here.
+//! Code of the application that runs on an engine's own thread: wakers, owners of payloads,
+//! callbacks, subscribers of the log. A panic in it ends here.
 //!
 //! Everything that may call such code goes through this module, messages of the log included
 //! ([`log!`](crate::log!)): a panic that went on would end the shard, or skip those behind it.
@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[doc(hidden)]
 pub use tracing;
 
-/// Runs `run`, which is code of the application or calls it. A panic in it is caught and logged under
-/// this name.
+/// Runs `run`, which is code of the application or calls it. A panic in it is caught and logged
+/// under this name.
 pub fn contained(what: &'static str, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         discard(panic);
@@ -30,8 +30,8 @@ pub fn quietly(run: impl FnOnce()) {
     }
 }
 
-/// Drops every item, each on its own: while a panic unwinds, the panic of a second drop would end the
-/// process. The list keeps its memory.
+/// Drops every item, each on its own: while a panic unwinds, the panic of a second drop would end
+/// the process. The list keeps its memory.
 pub fn drop_each<T>(what: &'static str, items: &mut Vec<T>) {
     for item in items.drain(..) {
         contained(what, || drop(item));
@@ -45,8 +45,8 @@ fn discard(panic: Box<dyn Any + Send>) {
     }
 }
 
-/// An event of the log: the level, then what the macro of `tracing` of that name takes. A subscriber that
-/// panics does no harm.
+/// An event of the log: the level, then what the macro of `tracing` of that name takes. A
+/// subscriber that panics does no harm.
 #[macro_export]
 macro_rules! log {
     ($level:ident, $($event:tt)*) => {

@@ -1,8 +1,9 @@
-//! After its start the transport allocates nothing on the shard thread: connecting, sending on every path, short
-//! writes, receiving, waking, closing.
+//! After its start the transport allocates nothing on the shard thread: connecting, sending on
+//! every path, short writes, receiving, waking, closing.
 //!
-//! A test binary of its own, because the allocator it counts with is the whole process's. What it does not show: that
-//! `Bytes` of the caller are freed elsewhere; letting go of them is the transport's task.
+//! A test binary of its own, because the allocator it counts with is the whole process's. What it
+//! does not show: that `Bytes` of the caller are freed elsewhere; letting go of them is the
+//! transport's task.
 
 #[path = "support/counting.rs"]
 mod counting;
@@ -77,7 +78,8 @@ fn echo() -> (SocketAddr, JoinHandle<()>) {
     (addr, thread)
 }
 
-/// Connects, sends and gets everything back, closes; allocations are counted from before the connect.
+/// Connects, sends and gets everything back, closes; allocations are counted from before the
+/// connect.
 fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
     let (addr, echo) = echo();
     let arena = ArenaConfig {
@@ -108,7 +110,8 @@ fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
     );
     header.as_mut().fill(1);
     body.as_mut().fill(2);
-    // The first clone of such `Bytes` allocates their reference count: the caller's affair, made here.
+    // The first clone of such `Bytes` allocates their reference count: the caller's affair, made
+    // here.
     let payload = Bytes::from(vec![3; 100_000]);
     let _first_clone = payload.clone();
     let counted = allocations(|| drive(&mut rig, addr, (&header, &body, &payload)));

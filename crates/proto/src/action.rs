@@ -53,8 +53,9 @@ pub enum Transmit {
 }
 
 impl Transmit {
-    /// What goes into the timestamp field of the request header: the number of this transmission of its request, 0 for
-    /// frames that are not repeated. Servers echo it in refusals, and put their own time into the log.
+    /// What goes into the timestamp field of the request header: the number of this transmission of
+    /// its request, 0 for frames that are not repeated. Servers echo it in refusals, and put their
+    /// own time into the log.
     #[must_use]
     pub const fn timestamp(&self) -> u64 {
         match *self {
@@ -82,7 +83,7 @@ pub enum ConnectionAction {
     /// Open a connection; answer with [`crate::Client::handle_connected`], or with
     /// [`crate::Client::handle_disconnected`] when it fails.
     Connect,
-    /// Close the connection, or stop trying to open it; answer with [`crate::Client::handle_disconnected`] when
-    /// nothing of it is in flight any more.
+    /// Close the connection, or stop trying to open it; answer with
+    /// [`crate::Client::handle_disconnected`] when nothing of it is in flight any more.
     Disconnect,
 }

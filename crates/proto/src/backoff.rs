@@ -21,7 +21,8 @@ impl Rng {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `bound`, which is not 0. The bias is below `bound / 2^64`, of no concern for a pause.
+    /// A number below `bound`, which is not 0. The bias is below `bound / 2^64`, of no concern for
+    /// a pause.
     const fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -35,8 +36,9 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The pause after `failures` earlier failures in a row: `us_min * 2^failures`, at most `us_max`, then drawn
-    /// evenly from its upper half, so that many clients that failed together do not return together.
+    /// The pause after `failures` earlier failures in a row: `us_min * 2^failures`, at most
+    /// `us_max`, then drawn evenly from its upper half, so that many clients that failed together
+    /// do not return together.
     pub(crate) fn pause_us(self, failures: u32, rng: &mut Rng) -> u64 {
         let doubled = self
             .us_min

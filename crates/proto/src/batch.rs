@@ -13,8 +13,9 @@ pub(crate) struct Batch {
     pub(crate) lane: LaneKey,
     pub(crate) records: u32,
     pub(crate) request: Request,
-    /// Its place in the log is in order only below this offset: the lowest of the later batches of the lane that were
-    /// confirmed first, 0 when one of them has no known offset. `None` when there is none.
+    /// Its place in the log is in order only below this offset: the lowest of the later batches of
+    /// the lane that were confirmed first, 0 when one of them has no known offset. `None` when
+    /// there is none.
     pub(crate) below_offset: Option<u64>,
     /// Neighbours in the lane's queue, while `Queued`.
     previous: Option<BatchKey>,
@@ -72,8 +73,8 @@ impl Batches {
 }
 
 impl Batch {
-    /// Whether a confirmation at `offset`, if that is known, proves that no later batch that was confirmed before this
-    /// one was stored before it.
+    /// Whether a confirmation at `offset`, if that is known, proves that no later batch that was
+    /// confirmed before this one was stored before it.
     pub(crate) fn is_in_order(&self, offset: Option<u64>) -> bool {
         let is_below = |bound| offset.is_some_and(|offset| offset < bound);
         self.below_offset.is_none_or(is_below)

@@ -1,8 +1,8 @@
 //! Control calls: one metadata call and one read in flight at a time, the rest waits in order.
 //!
-//! Metadata calls go one by one because the server keeps a single watermark of them: a call that arrives after a
-//! later one was committed is answered "already applied" without having been done. Reads go one by one because
-//! their replies are told apart by number alone.
+//! Metadata calls go one by one because the server keeps a single watermark of them: a call that
+//! arrives after a later one was committed is answered "already applied" without having been done.
+//! Reads go one by one because their replies are told apart by number alone.
 
 use alloc::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! The facade: state, construction, the caller's verbs and the getters. What happens on events is in the modules
-//! below, by kind of event.
+//! The facade: state, construction, the caller's verbs and the getters. What happens on events is
+//! in the modules below, by kind of event.
 
 mod connection;
 mod invariants;
@@ -64,8 +64,9 @@ pub struct Client {
 #[derive(Debug)]
 struct Session {
     state: SessionState,
-    /// Whether the one thing that the state asks of the driver was not handed out yet: to connect (`Disconnected`,
-    /// after the pause), to log in (`Connected`, after the pause), to disconnect (`Recycling`, `Ending`, `Failing`).
+    /// Whether the one thing that the state asks of the driver was not handed out yet: to connect
+    /// (`Disconnected`, after the pause), to log in (`Connected`, after the pause), to disconnect
+    /// (`Recycling`, `Ending`, `Failing`).
     action_due: bool,
     /// Epoch of the last accepted login, 0 before the first.
     epoch: u64,
@@ -106,11 +107,12 @@ struct Progress {
     oldest: u64,
     /// When the oldest undecided request was answered for good last.
     oldest_at: Micros,
-    /// When the frame was handed over that was sent last of those that are answered: the server has read what was
-    /// sent before it.
+    /// When the frame was handed over that was sent last of those that are answered: the server has
+    /// read what was sent before it.
     heard_behind: Micros,
-    /// Batches that may wait for an answer. After a lost connection one, and one more with each answer: a path that
-    /// carries less than all of them before it breaks again would otherwise carry the same ones each time.
+    /// Batches that may wait for an answer. After a lost connection one, and one more with each
+    /// answer: a path that carries less than all of them before it breaks again would otherwise
+    /// carry the same ones each time.
     open_max: u32,
 }
 
@@ -126,7 +128,8 @@ struct Writes {
 }
 
 impl Client {
-    /// A client that wants its first connection at once. Allocates all tables; nothing allocates later.
+    /// A client that wants its first connection at once. Allocates all tables; nothing allocates
+    /// later.
     ///
     /// # Errors
     /// The first setting that is out of range.
@@ -224,8 +227,9 @@ impl Client {
         }
     }
 
-    /// Lets a strict lane that has halted send what is submitted from now on. The caller accepts that
-    /// this is stored although something before it is not, or may not be. Without effect on others.
+    /// Lets a strict lane that has halted send what is submitted from now on. The caller accepts
+    /// that this is stored although something before it is not, or may not be. Without effect on
+    /// others.
     ///
     /// # Errors
     /// [`LaneError::NotOpen`].
@@ -243,13 +247,14 @@ impl Client {
         self.lanes.opened(lane).is_some_and(|open| open.is_halted)
     }
 
-    /// Accepts a batch of `records` records (at least 1) for a lane, behind those that wait there. From now on it
-    /// ends in exactly one outcome.
+    /// Accepts a batch of `records` records (at least 1) for a lane, behind those that wait there.
+    /// From now on it ends in exactly one outcome.
     ///
-    /// The outcome is decided by `deadline` at the latest, whether the connection is up or down, and given at once
-    /// unless a write of the batch is in flight: then it follows that write, or the end of its connection, which is
-    /// given up after [`Config::write_stall_us`] without progress. [`Micros::MAX`] means no deadline. A [`Deadline`]
-    /// may wait for a server that answers what is ahead of the batch.
+    /// The outcome is decided by `deadline` at the latest, whether the connection is up or down,
+    /// and given at once unless a write of the batch is in flight: then it follows that write, or
+    /// the end of its connection, which is given up after [`Config::write_stall_us`] without
+    /// progress. [`Micros::MAX`] means no deadline. A [`Deadline`] may wait for a server that
+    /// answers what is ahead of the batch.
     ///
     /// # Errors
     /// [`SubmitError`]; the batch then is not part of the account.
@@ -288,8 +293,8 @@ impl Client {
         Ok(())
     }
 
-    /// Accepts a control call, behind those of its kind that wait: a metadata operation, or `NonReplicated` with
-    /// its command code (the code is ignored for metadata operations).
+    /// Accepts a control call, behind those of its kind that wait: a metadata operation, or
+    /// `NonReplicated` with its command code (the code is ignored for metadata operations).
     ///
     /// # Errors
     /// [`CallError`].
@@ -314,8 +319,9 @@ impl Client {
         Ok(())
     }
 
-    /// Stops accepting, resolves everything by `deadline` at the latest, logs out and ends. A second call can only
-    /// bring the deadline forward. One that has passed ends everything now, without a logout.
+    /// Stops accepting, resolves everything by `deadline` at the latest, logs out and ends. A
+    /// second call can only bring the deadline forward. One that has passed ends everything now,
+    /// without a logout.
     pub fn close(&mut self, now: Micros, deadline: Micros) {
         if self.session.state.is_final() {
             return;
@@ -333,15 +339,16 @@ impl Client {
         self.finish_when_done();
     }
 
-    /// Gives everything up: what was never sent, or only refused, ends `NotSent`; what may have been stored ends
-    /// `Unknown`. The client stays usable. Followed by `close(now, now)` it is an abort.
+    /// Gives everything up: what was never sent, or only refused, ends `NotSent`; what may have
+    /// been stored ends `Unknown`. The client stays usable. Followed by `close(now, now)` it is an
+    /// abort.
     pub fn purge(&mut self, now: Micros) {
         self.settle_all(now, NotSent::Purged);
     }
 
-    /// Gives up for `reason` the undecided batches of one lane that are meant, as [`Client::purge`] does with all; the
-    /// outcomes of those that wait come in their order. In a strict lane, the others that wait behind one of
-    /// them end [`NotSent::BehindUnstored`].
+    /// Gives up for `reason` the undecided batches of one lane that are meant, as [`Client::purge`]
+    /// does with all; the outcomes of those that wait come in their order. In a strict lane, the
+    /// others that wait behind one of them end [`NotSent::BehindUnstored`].
     pub fn purge_lane(
         &mut self,
         now: Micros,
@@ -412,8 +419,8 @@ impl Client {
         Some(outcome)
     }
 
-    /// Whether a batch submitted to the lane now could be transmitted at once. A driver that batches while busy
-    /// seals a batch when this is true and keeps filling it otherwise.
+    /// Whether a batch submitted to the lane now could be transmitted at once. A driver that
+    /// batches while busy seals a batch when this is true and keeps filling it otherwise.
     #[must_use]
     pub fn lane_has_room(&self, lane: LaneKey) -> bool {
         self.session.state == SessionState::Active
@@ -425,7 +432,8 @@ impl Client {
                 .is_some_and(|open| open.has_room(&self.batches, self.rules()))
     }
 
-    /// Whether the batch is given up and its outcome waits for a write of it: closing the connection ends that.
+    /// Whether the batch is given up and its outcome waits for a write of it: closing the
+    /// connection ends that.
     #[must_use]
     pub fn is_given_up(&self, key: BatchKey) -> bool {
         let is_lost =
@@ -488,7 +496,8 @@ impl Client {
         self.account
     }
 
-    /// Batches and calls that were accepted and whose outcome is not decided, or held back by a write.
+    /// Batches and calls that were accepted and whose outcome is not decided, or held back by a
+    /// write.
     #[must_use]
     pub const fn unresolved(&self) -> u32 {
         self.unresolved

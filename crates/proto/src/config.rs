@@ -1,4 +1,5 @@
-//! Settings of a client, checked once at construction. Tables are allocated from them and never grow.
+//! Settings of a client, checked once at construction. Tables are allocated from them and never
+//! grow.
 
 use thiserror::Error;
 
@@ -7,7 +8,8 @@ use crate::limits::{
     REQUESTS_MAX_CEILING, WINDOW_REQUESTS_DEFAULT, WINDOW_REQUESTS_MAX,
 };
 
-/// What happens to requests that may have been admitted when the server's memory of them is known to be lost.
+/// What happens to requests that may have been admitted when the server's memory of them is known
+/// to be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnLostCoverage {
     /// Their receipt is `Unknown` and nothing is sent again: at most once, and said so.
@@ -20,23 +22,25 @@ pub enum OnLostCoverage {
 /// How a lane trades order against speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ordering {
-    /// Many requests in flight. Requests go out in order; a refusal or a silent drop in the middle lets later ones
-    /// overtake, which [`crate::Stats::overtaken`] counts.
+    /// Many requests in flight. Requests go out in order; a refusal or a silent drop in the middle
+    /// lets later ones overtake, which [`crate::Stats::overtaken`] counts.
     #[default]
     Pipelined,
-    /// One request in flight: whatever is confirmed was stored in submission order. The window setting is ignored.
+    /// One request in flight: whatever is confirmed was stored in submission order. The window
+    /// setting is ignored.
     ///
-    /// The lane halts at the first batch that ends otherwise than stored: what waits behind it, and what
-    /// is submitted later, ends [`crate::NotSent::BehindUnstored`] and is never sent, until
-    /// [`crate::Client::resume_lane`]. A request that ends `Unknown` may still be stored; while the lane
-    /// is halted nothing of it can be behind that.
+    /// The lane halts at the first batch that ends otherwise than stored: what waits behind it, and
+    /// what is submitted later, ends [`crate::NotSent::BehindUnstored`] and is never sent, until
+    /// [`crate::Client::resume_lane`]. A request that ends `Unknown` may still be stored; while the
+    /// lane is halted nothing of it can be behind that.
     Strict,
 }
 
 /// Settings of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneConfig {
-    /// Requests in flight at most, 1 to [`WINDOW_REQUESTS_MAX`], default [`WINDOW_REQUESTS_DEFAULT`].
+    /// Requests in flight at most, 1 to [`WINDOW_REQUESTS_MAX`], default
+    /// [`WINDOW_REQUESTS_DEFAULT`].
     pub window_requests_max: u8,
     /// Order against speed, default [`Ordering::Pipelined`].
     pub ordering: Ordering,
@@ -58,7 +62,8 @@ pub struct Config {
     pub client: u128,
     /// Seed of the jitter. The same seed and the same inputs give the same outputs.
     pub seed: u64,
-    /// First request number, 1 to [`REQUEST_LAST`], default 1. Other values are for tests of the range's end.
+    /// First request number, 1 to [`REQUEST_LAST`], default 1. Other values are for tests of the
+    /// range's end.
     pub request_first: u64,
     /// Batches known at once, waiting ones included, 1 to [`REQUESTS_MAX_CEILING`], default 1024.
     pub requests_max: u32,
@@ -70,23 +75,28 @@ pub struct Config {
     pub connect_timeout_us: u64,
     /// Time allowed for the answer to a login or a logout, default 10 s.
     pub login_timeout_us: u64,
-    /// Silence after which a written request is sent again in any case, default 5 s; it doubles with each silence in a
-    /// row, up to 10 s or itself. Silence is counted from the write, or from the last answer to what is ahead. What
-    /// is known to be lost is sent again earlier: see the crate's documentation.
+    /// Silence after which a written request is sent again in any case, default 5 s; it doubles
+    /// with each silence in a row, up to 10 s or itself. Silence is counted from the write, or from
+    /// the last answer to what is ahead. What is known to be lost is sent again earlier: see the
+    /// crate's documentation.
     pub request_timeout_us: u64,
-    /// Batches that are out at first when those of a lost connection are sent again, at least 1, default 1: one probes
-    /// the path. Each answer lets one more out, so that they double with each round trip.
+    /// Batches that are out at first when those of a lost connection are sent again, at least 1,
+    /// default 1: one probes the path. Each answer lets one more out, so that they double with each
+    /// round trip.
     pub resume_requests_max: u32,
-    /// Time without any write progress, while a write is in flight, until the connection is given up, default 10 s.
+    /// Time without any write progress, while a write is in flight, until the connection is given
+    /// up, default 10 s.
     pub write_stall_us: u64,
-    /// Idle time until a heartbeat, default 10 s: a third of the 30 s after which servers evict. A server that says
-    /// nothing at all for as long again, or for the request timeout if that is longer, costs the connection.
+    /// Idle time until a heartbeat, default 10 s: a third of the 30 s after which servers evict. A
+    /// server that says nothing at all for as long again, or for the request timeout if that is
+    /// longer, costs the connection.
     pub heartbeat_interval_us: u64,
     /// First pause before a new connection, default 10 ms. Doubles each time, with jitter.
     pub reconnect_backoff_us_min: u64,
     /// Longest pause before a new connection, default 5 s.
     pub reconnect_backoff_us_max: u64,
-    /// First pause before a refused request is sent again, default 2 ms. Doubles each time, with jitter.
+    /// First pause before a refused request is sent again, default 2 ms. Doubles each time, with
+    /// jitter.
     pub refusal_backoff_us_min: u64,
     /// Longest pause before a refused request is sent again, default 500 ms.
     pub refusal_backoff_us_max: u64,

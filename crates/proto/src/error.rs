@@ -52,8 +52,8 @@ pub enum CallError {
     /// The key's last outcome was not polled yet. The driver's mistake.
     #[error("{0:?} is in use")]
     KeyInUse(CallKey),
-    /// Session operations belong to the client itself and partition operations need a lane; only metadata and
-    /// non-replicated operations are calls.
+    /// Session operations belong to the client itself and partition operations need a lane; only
+    /// metadata and non-replicated operations are calls.
     #[error("{0:?} is not a control call")]
     NotACall(Operation),
 }

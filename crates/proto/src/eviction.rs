@@ -9,8 +9,8 @@ pub enum Reaction {
     Resume,
     /// Log in again, but the server has forgotten this client: duplicate coverage is lost.
     ResumeUncovered,
-    /// The server calls a request malformed. A control call in flight is blamed, fails alone, and the client
-    /// resumes; without one the client's own frames are wrong and it fails.
+    /// The server calls a request malformed. A control call in flight is blamed, fails alone, and
+    /// the client resumes; without one the client's own frames are wrong and it fails.
     BlameCall,
     /// Nothing that is repeated can succeed.
     Fatal,
@@ -22,7 +22,8 @@ pub const fn reaction(reason: EvictionReason) -> Reaction {
     match reason {
         // The client table lost this client: capacity, or a restart without its log.
         EvictionReason::NoSession => Reaction::ResumeUncovered,
-        // Fenced. Client ids are never shared, so the newer login is an earlier one of our own that arrived late.
+        // Fenced. Client ids are never shared, so the newer login is an earlier one of our own that
+        // arrived late.
         EvictionReason::SessionTooLow => Reaction::Resume,
         // The binding goes away with the session; a new login makes a new one.
         EvictionReason::SessionReleaseMismatch => Reaction::Resume,

@@ -1,7 +1,7 @@
 //! Names of things: batches, lanes and calls are dense indexes that the driver chooses.
 //!
-//! Dense means below the matching `*_max` of [`crate::Config`], so tables are arrays and nothing is hashed. A key is
-//! free again once its outcome was polled.
+//! Dense means below the matching `*_max` of [`crate::Config`], so tables are arrays and nothing is
+//! hashed. A key is free again once its outcome was polled.
 
 /// A batch of records of one lane, as the driver names it: below [`crate::Config::requests_max`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,12 +1,13 @@
-//! One lane: the queue of batches that were never sent and the window of requests without a final answer.
+//! One lane: the queue of batches that were never sent and the window of requests without a final
+//! answer.
 //!
 //! ```text
 //! submit -> queue  | n  n+3  n+4  n+9 |  -> outcome
 //!                  +---- window ------+     numbers rise, the oldest first
 //! ```
 //!
-//! The window holds the law's `unresolved(P)`: a request enters with its first transmission and leaves with its
-//! outcome. `awaiting + retry + held = window length`.
+//! The window holds the law's `unresolved(P)`: a request enters with its first transmission and
+//! leaves with its outcome. `awaiting + retry + held = window length`.
 
 use alloc::collections::VecDeque;
 
@@ -25,7 +26,8 @@ use crate::{BatchKey, LaneKey, Micros};
 pub(crate) enum Phase {
     /// Sends: retries first, then new batches.
     Flowing,
-    /// A request was refused: nothing is sent until everything in flight is answered or silent for too long.
+    /// A request was refused: nothing is sent until everything in flight is answered or silent for
+    /// too long.
     Draining,
     /// Drained; pauses before the refused requests go out again.
     Pausing,
@@ -165,8 +167,8 @@ impl Lane {
             return Turn::Nothing;
         }
         if self.retry > 0 {
-            // Retries go first, in order (law W5). While the last transmission of the next one is still being
-            // written, the rest waits behind it.
+            // Retries go first, in order (law W5). While the last transmission of the next one is
+            // still being written, the rest waits behind it.
             let next = self.next_retry(batches, rules);
             return match batches[next].request.write_in_flight() {
                 true => Turn::Nothing,
@@ -266,8 +268,8 @@ impl Lanes {
     }
 }
 
-/// Lanes that may have something to send, in round-robin order. Each is looked at again when its turn comes, so a
-/// stale entry does no harm.
+/// Lanes that may have something to send, in round-robin order. Each is looked at again when its
+/// turn comes, so a stale entry does no harm.
 #[derive(Debug)]
 pub(crate) struct Turns {
     queue: VecDeque<LaneKey>,

@@ -1,7 +1,7 @@
 //! Every limit of the crate, the arithmetic behind it, and proofs of how they relate.
 //!
-//! A partition of the server remembers, for each client, its highest request number (the watermark) and which of the
-//! 128 numbers at and below it were committed:
+//! A partition of the server remembers, for each client, its highest request number (the watermark)
+//! and which of the 128 numbers at and below it were committed:
 //!
 //! ```text
 //!            watermark - 127                                   watermark
@@ -9,50 +9,54 @@
 //!   swallowed      |  remembered one by one: 128 numbers           |   new
 //! ```
 //!
-//! A number 128 or more below the watermark is taken for a duplicate: the server answers success and stores nothing.
-//! So the oldest number that may still be sent again and the newest number in use must never be 128 apart. This
-//! module says it once, as [`REQUEST_SPAN_MAX`].
+//! A number 128 or more below the watermark is taken for a duplicate: the server answers success
+//! and stores nothing. So the oldest number that may still be sent again and the newest number in
+//! use must never be 128 apart. This module says it once, as [`REQUEST_SPAN_MAX`].
 
 /// Numbers a partition remembers for one client, watermark included. The server's constant.
 pub const DUPLICATE_WINDOW_REQUESTS: u64 = 128;
 
 /// Law W1: a new request of a lane may take number `n` only while `n - oldest unresolved <= 127`.
 ///
-/// With the newest number at the watermark `w`, the oldest is at `w - 127` at the lowest, the last one that the
-/// server still tells apart. One more and a retry of the oldest is swallowed.
+/// With the newest number at the watermark `w`, the oldest is at `w - 127` at the lowest, the last
+/// one that the server still tells apart. One more and a retry of the oldest is swallowed.
 pub const REQUEST_SPAN_MAX: u64 = DUPLICATE_WINDOW_REQUESTS - 1;
 
 /// Requests that a partition takes uncommitted, from all producers together. The server's constant.
 pub const SERVER_UNCOMMITTED_REQUESTS: u8 = 32;
 
-/// Ceiling of a lane's window. A single producer that stays within what the partition takes uncommitted is never
-/// dropped in silence because of itself. It also bounds a lane's memory: 32 keys of 4 bytes.
+/// Ceiling of a lane's window. A single producer that stays within what the partition takes
+/// uncommitted is never dropped in silence because of itself. It also bounds a lane's memory: 32
+/// keys of 4 bytes.
 pub const WINDOW_REQUESTS_MAX: u8 = SERVER_UNCOMMITTED_REQUESTS;
 
-/// Default window of a lane: at 1 ms from request to reply it carries 8000 requests a second, and four producers
-/// with the default share a partition before the server's 32 are full.
+/// Default window of a lane: at 1 ms from request to reply it carries 8000 requests a second, and
+/// four producers with the default share a partition before the server's 32 are full.
 pub const WINDOW_REQUESTS_DEFAULT: u8 = 8;
 
 /// First request number of a client. Register is the one request with number 0.
 pub const REQUEST_FIRST: u64 = 1;
 
-/// Last number of the shared counter. It is never handed out: a read or a ping repeats the counter's value, so the
-/// counter itself must stay a valid number.
+/// Last number of the shared counter. It is never handed out: a read or a ping repeats the
+/// counter's value, so the counter itself must stay a valid number.
 pub const REQUEST_END: u64 = u64::MAX;
 
-/// Last number a send or a metadata call may take; the one after it is kept for the logout. At 1,000,000 requests
-/// a second the range lasts 584,000 years; the end is handled because a counter may start anywhere.
+/// Last number a send or a metadata call may take; the one after it is kept for the logout. At
+/// 1,000,000 requests a second the range lasts 584,000 years; the end is handled because a counter
+/// may start anywhere.
 pub const REQUEST_LAST: u64 = REQUEST_END - 2;
 
-/// Ceiling of [`crate::Config::requests_max`]. A key costs 208 to 240 bytes: the batch, its place in the table of numbers
-/// (which has a power of two of them), its timer and its outcome. So the ceiling costs 208 MiB.
+/// Ceiling of [`crate::Config::requests_max`]. A key costs 208 to 240 bytes: the batch, its place
+/// in the table of numbers (which has a power of two of them), its timer and its outcome. So the
+/// ceiling costs 208 MiB.
 pub const REQUESTS_MAX_CEILING: u32 = 1 << 20;
 
-/// Ceiling of [`crate::Config::lanes_max`]. A lane costs 245 bytes: itself, its turn and its timer. So the ceiling costs
-/// 16 MiB.
+/// Ceiling of [`crate::Config::lanes_max`]. A lane costs 245 bytes: itself, its turn and its timer.
+/// So the ceiling costs 16 MiB.
 pub const LANES_MAX_CEILING: u32 = 1 << 16;
 
-/// Ceiling of [`crate::Config::calls_max`]. Control calls go one at a time; more than this waiting is a mistake.
+/// Ceiling of [`crate::Config::calls_max`]. Control calls go one at a time; more than this waiting
+/// is a mistake.
 pub const CALLS_MAX_CEILING: u32 = 1 << 10;
 
 /// Longest duration a setting may have: 30 days. Past it a value is a mix-up of units.

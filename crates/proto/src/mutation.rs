@@ -1,7 +1,7 @@
 //! Faults put in on purpose, so that the simulator can prove that its oracle sees them.
 //!
-//! Without the feature `mutations` no fault can be chosen: [`Faults`] is empty, [`Faults::commits`] is the constant
-//! `false`, and the branches that ask for it are gone from the compiled code.
+//! Without the feature `mutations` no fault can be chosen: [`Faults`] is empty, [`Faults::commits`]
+//! is the constant `false`, and the branches that ask for it are gone from the compiled code.
 
 /// One fault.
 #[cfg_attr(

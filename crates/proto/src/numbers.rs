@@ -1,9 +1,10 @@
 //! The shared counter of request numbers (law W4): it only rises, is never reused and never wraps.
 //!
-//! Sends, metadata calls and the logout take the next number. Reads and pings repeat the counter's value without
-//! taking it. Their replies can only be told apart by `(operation, request)`, so before a read repeats a number that
-//! an earlier read or ping of the same connection used, the counter skips one: a late answer to the earlier one then
-//! matches nothing. Replies of a connection never reach the next one, so there the number may be repeated.
+//! Sends, metadata calls and the logout take the next number. Reads and pings repeat the counter's
+//! value without taking it. Their replies can only be told apart by `(operation, request)`, so
+//! before a read repeats a number that an earlier read or ping of the same connection used, the
+//! counter skips one: a late answer to the earlier one then matches nothing. Replies of a
+//! connection never reach the next one, so there the number may be repeated.
 
 use crate::limits::{REQUEST_END, REQUEST_LAST};
 
@@ -57,8 +58,8 @@ impl Numbers {
         self.repeated = 0;
     }
 
-    /// The number of a read, different from every earlier read's and ping's of this connection. `None` when that
-    /// needs a number and none is left.
+    /// The number of a read, different from every earlier read's and ping's of this connection.
+    /// `None` when that needs a number and none is left.
     pub(crate) const fn repeat_for_read(&mut self) -> Option<u64> {
         if self.repeated == self.next && self.take().is_none() {
             return None;

@@ -1,13 +1,15 @@
-//! Whether the confirmed batches of a lane were stored in order, as far as replies can tell; and how many were not.
+//! Whether the confirmed batches of a lane were stored in order, as far as replies can tell; and
+//! how many were not.
 //!
 //! Two batches of a lane, the earlier `n` and the later `m`, are confirmed in either order:
 //!
-//! - `m` first: then `n` was overtaken unless its offset is below `m`'s. The bound is kept with `n`, see
-//!   [`crate::batch::Batch::below_offset`].
-//! - `n` first, while `m` is in the window: then `n` may have been overtaken if its own order is in doubt, which only
-//!   the confirmation of `m` can settle. [`Doubts`] remembers `n` until then.
+//! - `m` first: then `n` was overtaken unless its offset is below `m`'s. The bound is kept with
+//!   `n`, see [`crate::batch::Batch::below_offset`].
+//! - `n` first, while `m` is in the window: then `n` may have been overtaken if its own order is in
+//!   doubt, which only the confirmation of `m` can settle. [`Doubts`] remembers `n` until then.
 //!
-//! Every batch that was overtaken is counted at least once; a lost reply can make one count that was not.
+//! Every batch that was overtaken is counted at least once; a lost reply can make one count that
+//! was not.
 
 /// Confirmed batches of a lane that may have been overtaken by one that is still in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +17,8 @@ pub(crate) struct Doubts {
     count: u32,
     /// The lowest number among them.
     number_min: u64,
-    /// The highest number that was in the window when one of them was confirmed. Later ones were sent afterwards.
+    /// The highest number that was in the window when one of them was confirmed. Later ones were
+    /// sent afterwards.
     until: u64,
     /// The highest offset among them, the maximum when one has no known offset.
     offset_max: u64,
@@ -44,7 +47,8 @@ impl Doubts {
         }
     }
 
-    /// Takes the confirmation of `number` into account. Returns how many it may have overtaken: they are settled.
+    /// Takes the confirmation of `number` into account. Returns how many it may have overtaken:
+    /// they are settled.
     pub(crate) fn settle(&mut self, number: u64, offset: Option<u64>) -> u32 {
         let is_later = number > self.number_min && number <= self.until;
         if !is_later || offset.is_some_and(|offset| offset > self.offset_max) {

@@ -1,7 +1,7 @@
 //! What became of a batch or a call, and the account that must balance at every step.
 //!
-//! An outcome is given exactly once for every accepted key, and only when no write of its frame is in flight: from
-//! then on the driver may reuse the memory and the key.
+//! An outcome is given exactly once for every accepted key, and only when no write of its frame is
+//! in flight: from then on the driver may reuse the memory and the key.
 
 use thiserror::Error;
 
@@ -55,7 +55,8 @@ pub enum Receipt {
         /// Why.
         reason: NotSent,
     },
-    /// May or may not be stored, now or later. It is not sent again; sending the records again may duplicate them.
+    /// May or may not be stored, now or later. It is not sent again; sending the records again may
+    /// duplicate them.
     Unknown {
         /// The request number it was sent under.
         request: u64,
@@ -111,7 +112,8 @@ pub enum Answer {
         /// The server's code.
         code: ErrorCode,
     },
-    /// The server ended the session because of a malformed request, and this call was the only suspect.
+    /// The server ended the session because of a malformed request, and this call was the only
+    /// suspect.
     Evicted {
         /// The server's reason.
         reason: EvictionReason,

@@ -1,17 +1,21 @@
 //! How long the requests of a lane take, and after which silence one is taken for lost.
 //!
-//! The estimate is TCP's (RFC 6298): a mean and a deviation, each moved by a fraction of what a new sample differs by,
-//! from requests that were transmitted once, because of others nobody knows which transmission was answered.
+//! The estimate is TCP's (RFC 6298): a mean and a deviation, each moved by a fraction of what a new
+//! sample differs by, from requests that were transmitted once, because of others nobody knows
+//! which transmission was answered.
 //!
-//! A request is lost when it was read and is not answered: sends fall off full queues without a word. Two signs show
-//! that before [`crate::Config::request_timeout_us`] is over, and both need proof that the server has read past it:
+//! A request is lost when it was read and is not answered: sends fall off full queues without a
+//! word. Two signs show that before [`crate::Config::request_timeout_us`] is over, and both need
+//! proof that the server has read past it:
 //!
-//! - Requests of the same lane that were sent after it are answered. A partition answers in its order.
-//! - It is the oldest of its lane, the lane's own pace says that it is overdue, and something that was sent after it on the
-//!   connection is answered; for want of anything else, a ping. A server that stands still answers none.
+//! - Requests of the same lane that were sent after it are answered. A partition answers in its
+//!   order.
+//! - It is the oldest of its lane, the lane's own pace says that it is overdue, and something that
+//!   was sent after it on the connection is answered; for want of anything else, a ping. A server
+//!   that stands still answers none.
 //!
-//! Being wrong costs a transmission that the server recognises as a duplicate. Where servers have no memory of
-//! duplicates it may cost a duplicate, hence the proof and the floors here.
+//! Being wrong costs a transmission that the server recognises as a duplicate. Where servers have
+//! no memory of duplicates it may cost a duplicate, hence the proof and the floors here.
 
 /// How long a request of a lane takes, from the hand-over to the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +26,15 @@ pub(crate) struct Pace {
     deviation_us: u32,
 }
 
-/// Least silence after which a request may be taken for lost by its lane's pace: TCP's of Linux. A commit that waits
-/// for a disk, or a delayed acknowledgement of 40 ms, stays below it.
+/// Least silence after which a request may be taken for lost by its lane's pace: TCP's of Linux. A
+/// commit that waits for a disk, or a delayed acknowledgement of 40 ms, stays below it.
 const OVERDUE_US_MIN: u64 = 200_000;
 
 /// The same while the pace is not known: TCP's.
 const OVERDUE_US_UNKNOWN: u64 = 1_000_000;
 
-/// Requests answered out of turn that show that one was lost: TCP's three duplicate acknowledgements.
+/// Requests answered out of turn that show that one was lost: TCP's three duplicate
+/// acknowledgements.
 pub(crate) const PASSED_BY_MAX: u8 = 3;
 
 /// Least time after which being passed by counts.

@@ -1,9 +1,9 @@
 //! Request numbers of unresolved sends, to batches: a fixed open-addressing table.
 //!
-//! Numbers come from one rising counter, so the number's low bits are the hash: neighbours sit side by side and a
-//! collision needs two numbers a table length apart. The table is at most half full, so every search ends. Deletion
-//! moves the followers back, so there are no tombstones and nothing degrades with time. Peers choose what is looked
-//! up, never what is stored.
+//! Numbers come from one rising counter, so the number's low bits are the hash: neighbours sit side
+//! by side and a collision needs two numbers a table length apart. The table is at most half full,
+//! so every search ends. Deletion moves the followers back, so there are no tombstones and nothing
+//! degrades with time. Peers choose what is looked up, never what is stored.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -79,7 +79,8 @@ impl Pending {
             if number == 0 {
                 break;
             }
-            // An entry may move back to the hole when its home is not in the cyclic range (hole, next].
+            // An entry may move back to the hole when its home is not in the cyclic range (hole,
+            // next].
             let distance_home = next.wrapping_sub(number as usize) & self.mask;
             let distance_hole = next.wrapping_sub(hole) & self.mask;
             if distance_home >= distance_hole {

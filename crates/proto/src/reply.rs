@@ -5,11 +5,12 @@ use ringmain_wire::payload::login::LoginReply;
 use ringmain_wire::payload::send::SendMessagesReply;
 use ringmain_wire::{ErrorCode, Operation, ReplyOutcome, WireError};
 
-/// A decoded reply. Its key is `(operation, request)`; the header's `client` is not part of it, because replies to
-/// partition operations carry a transport id there.
+/// A decoded reply. Its key is `(operation, request)`; the header's `client` is not part of it,
+/// because replies to partition operations carry a transport id there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The operation of the header. The server's rewrites are mapped back here, so either form may be given.
+    /// The operation of the header. The server's rewrites are mapped back here, so either form may
+    /// be given.
     pub operation: Operation,
     /// The request number of the header.
     pub request: u64,
@@ -21,16 +22,18 @@ pub struct Reply {
 
 /// What a reply's timestamp tells about the transmission that it answers.
 ///
-/// Requests carry the number of their transmission in the timestamp field ([`crate::Transmit::timestamp`]). Direct
-/// replies, which refusals are, echo the field; committed ones carry the server's time instead. Without the echo a
-/// refusal of a request that was sent more than once proves nothing, because it may be a copy of one that came before.
+/// Requests carry the number of their transmission in the timestamp field
+/// ([`crate::Transmit::timestamp`]). Direct replies, which refusals are, echo the field; committed
+/// ones carry the server's time instead. Without the echo a refusal of a request that was sent more
+/// than once proves nothing, because it may be a copy of one that came before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Echo {
     /// Nothing: the field is 0.
     Absent,
     /// This transmission, counted from 1.
     Attempt(u32),
-    /// The server's time, so the reply is that of a commit. Any number too large to be a transmission.
+    /// The server's time, so the reply is that of a commit. Any number too large to be a
+    /// transmission.
     ServerTime,
 }
 
@@ -46,13 +49,15 @@ impl Echo {
     }
 }
 
-/// Above every number of a transmission, and as microseconds of a calendar 71 minutes after its start.
+/// Above every number of a transmission, and as microseconds of a calendar 71 minutes after its
+/// start.
 const ATTEMPT_MAX: u64 = u32::MAX as u64;
 
 /// What a reply says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Success with nothing that decides anything: an empty send reply, a ping, the answer to a call.
+    /// Success with nothing that decides anything: an empty send reply, a ping, the answer to a
+    /// call.
     Success,
     /// A send was stored and where: the reply's only confirmation.
     Confirmed {
@@ -73,15 +78,15 @@ pub enum Verdict {
 }
 
 impl Reply {
-    /// Reads a reply off the wire. Returns the payload of a success beside it (empty otherwise), for the driver to
-    /// keep when the reply turns out to answer a call.
+    /// Reads a reply off the wire. Returns the payload of a success beside it (empty otherwise),
+    /// for the driver to keep when the reply turns out to answer a call.
     ///
-    /// A send is one batch for one partition, so a success with exactly one confirmation tells its offset; with
-    /// none, or with several, it is a success whose offset is not known.
+    /// A send is one batch for one partition, so a success with exactly one confirmation tells its
+    /// offset; with none, or with several, it is a success whose offset is not known.
     ///
     /// # Errors
-    /// The wire's error when result section, login or confirmations are malformed. The connection is then of no use:
-    /// what was in flight stays unresolved and is sent again on the next one.
+    /// The wire's error when result section, login or confirmations are malformed. The connection
+    /// is then of no use: what was in flight stays unresolved and is sent again on the next one.
     pub fn decode<'a>(reply: &ringmain_wire::Reply<'a>) -> Result<(Self, &'a [u8]), WireError> {
         let (verdict, payload) = match reply.outcome()? {
             ReplyOutcome::Success(payload) => {
@@ -134,8 +139,8 @@ pub enum ReplyMatch {
     Ping,
     /// A batch that was still open.
     Batch(crate::BatchKey),
-    /// A control call that was still open. When `answered`, this reply is the call's answer: keep its payload until
-    /// the outcome was polled.
+    /// A control call that was still open. When `answered`, this reply is the call's answer: keep
+    /// its payload until the outcome was polled.
     Call {
         /// The call.
         key: crate::CallKey,

@@ -1,12 +1,13 @@
 //! One request over all its transmissions: what is known about them, and what each reply means.
 //!
-//! A request may be transmitted many times under one number. As long as every transmission was answered with a refusal,
-//! nothing of it can be stored. One transmission without an answer is enough for "may be stored": it can be parked at
-//! the server and commit at any later time. These facts separate `NotSent` and `Rejected` from `Unknown`, for batches
-//! and for calls alike.
+//! A request may be transmitted many times under one number. As long as every transmission was
+//! answered with a refusal, nothing of it can be stored. One transmission without an answer is
+//! enough for "may be stored": it can be parked at the server and commit at any later time. These
+//! facts separate `NotSent` and `Rejected` from `Unknown`, for batches and for calls alike.
 //!
-//! Refusals may be delivered late, and more than once. So a refusal answers the transmission that it echoes, if that is
-//! unanswered, and nothing otherwise. One that echoes nothing is trusted only if there is just one transmission.
+//! Refusals may be delivered late, and more than once. So a refusal answers the transmission that
+//! it echoes, if that is unanswered, and nothing otherwise. One that echoes nothing is trusted only
+//! if there is just one transmission.
 
 use ringmain_wire::{CodeClass, ErrorCode};
 
@@ -19,7 +20,8 @@ use crate::{Deadline, Micros};
 pub(crate) struct Request {
     /// When it is given up, unless progress ahead of it moves that.
     pub(crate) deadline: Micros,
-    /// Time without progress ahead of it that it has in any case, 0 when nothing moves its deadline.
+    /// Time without progress ahead of it that it has in any case, 0 when nothing moves its
+    /// deadline.
     pub(crate) progress_us: u64,
     /// Request number, 0 until the first transmission.
     pub(crate) number: u64,
@@ -29,8 +31,8 @@ pub(crate) struct Request {
     sent_here: bool,
     /// Transmissions on the present connection without an answer.
     open: Open,
-    /// Whether the fate of one transmission can never be learned: its connection went down, or its answer was
-    /// "outcome unknown".
+    /// Whether the fate of one transmission can never be learned: its connection went down, or its
+    /// answer was "outcome unknown".
     lost: bool,
     /// A permanent refusal, while other transmissions are still unanswered.
     refused: Option<ErrorCode>,
@@ -48,14 +50,15 @@ pub(crate) struct Request {
     pub(crate) silences: u8,
     /// Requests of its lane that were sent after its last transmission and answered before it.
     pub(crate) passed_by: u8,
-    /// Whether it was sent twice on one connection or its outcome was called unknown: then the server need not have
-    /// taken it in its turn.
+    /// Whether it was sent twice on one connection or its outcome was called unknown: then the
+    /// server need not have taken it in its turn.
     out_of_turn: bool,
     /// What made it a batch to be sent again, until it is. `None` when its connection was lost.
     pub(crate) resend_cause: Option<ResendCause>,
 }
 
-/// Which of the last 64 transmissions are unanswered: bit `i` stands for the one `i` before the last.
+/// Which of the last 64 transmissions are unanswered: bit `i` stands for the one `i` before the
+/// last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Open(u64);
 
@@ -101,7 +104,8 @@ pub(crate) enum Judgement {
     Rejected(ErrorCode),
     /// Refused for good, but an earlier transmission may have been done.
     Unknown(ErrorCode),
-    /// Refused for good, but another transmission is still unanswered: wait for it, do not send again.
+    /// Refused for good, but another transmission is still unanswered: wait for it, do not send
+    /// again.
     Wait(ErrorCode),
     /// Refused for now: send again after a pause.
     Refused(RefusalKind),
@@ -190,12 +194,14 @@ impl Request {
         !self.open.is_empty()
     }
 
-    /// Whether a success of it leaves open that a later request, sent before this success, was stored first.
+    /// Whether a success of it leaves open that a later request, sent before this success, was
+    /// stored first.
     ///
-    /// The server takes the requests of a connection in order, so the only transmission of a request, or the first of
-    /// two on different connections, was taken before whatever followed it. With an offset told, only a single
-    /// transmission is above doubt: an earlier one may have been dropped in silence, while what followed it was not.
-    /// Without one the success is a duplicate's: the request was stored by a transmission before the last.
+    /// The server takes the requests of a connection in order, so the only transmission of a
+    /// request, or the first of two on different connections, was taken before whatever followed
+    /// it. With an offset told, only a single transmission is above doubt: an earlier one may have
+    /// been dropped in silence, while what followed it was not. Without one the success is a
+    /// duplicate's: the request was stored by a transmission before the last.
     pub(crate) const fn is_order_in_doubt(&self, has_offset: bool) -> bool {
         if has_offset {
             self.transmissions > 1
@@ -259,8 +265,8 @@ impl Request {
 
     /// Takes a reply into account.
     ///
-    /// A success holds whichever transmission it answers, even one that was counted as lost. A refusal answers one
-    /// open transmission and says nothing about the others.
+    /// A success holds whichever transmission it answers, even one that was counted as lost. A
+    /// refusal answers one open transmission and says nothing about the others.
     pub(crate) fn judge(&mut self, verdict: Verdict, echo: Echo) -> Judgement {
         let code = match verdict {
             Verdict::Confirmed {

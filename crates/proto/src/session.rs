@@ -1,4 +1,5 @@
-//! The session's lifecycle as a table of event, source states and target. No side effects: the client acts on it.
+//! The session's lifecycle as a table of event, source states and target. No side effects: the
+//! client acts on it.
 //!
 //! ```text
 //!  Disconnected -> Connecting -> Connected -> LoggingIn -> Active -> LoggingOut -> Ending -> Closed
@@ -165,8 +166,8 @@ impl fmt::Display for SessionEvent {
     }
 }
 
-/// An event that the table does not know in this state. From a driver's call it is the driver's mistake, and nothing
-/// was changed.
+/// An event that the table does not know in this state. From a driver's call it is the driver's
+/// mistake, and nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("event {event} is illegal in session state {state}")]
 pub struct IllegalEvent {
@@ -179,14 +180,16 @@ pub struct IllegalEvent {
 /// Why a client cannot go on. Final: a new client with other settings is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum FatalError {
-    /// The server ended the session for something that would happen again: the user (fix name, password or token),
-    /// the protocol version or the release (use a matching one), or a request that it calls malformed.
+    /// The server ended the session for something that would happen again: the user (fix name,
+    /// password or token), the protocol version or the release (use a matching one), or a request
+    /// that it calls malformed.
     #[error("the server ended the session for good: {0}")]
     Evicted(EvictionReason),
     /// The server refused the login with a code that no retry changes.
     #[error("the server refused the login: {0}")]
     LoginRejected(ErrorCode),
-    /// The server answered the login with an empty body, which the protocol calls a terminal failure.
+    /// The server answered the login with an empty body, which the protocol calls a terminal
+    /// failure.
     #[error("the server answered the login without a session")]
     LoginFailed,
 }

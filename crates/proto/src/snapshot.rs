@@ -1,5 +1,5 @@
-//! Text snapshots beside the code, for tests: a change of a table shows up in review as a change of a file.
-//! `RINGMAIN_UPDATE_SNAPSHOTS=1` writes them anew.
+//! Text snapshots beside the code, for tests: a change of a table shows up in review as a change of
+//! a file. `RINGMAIN_UPDATE_SNAPSHOTS=1` writes them anew.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! The lifecycle that batches and calls share, as a table of event, source stages and target. No side effects.
+//! The lifecycle that batches and calls share, as a table of event, source stages and target. No
+//! side effects.
 //!
 //! ```text
 //!  Free -> Queued -> Awaiting <-> Retry        a call pauses between refusal and retry;
@@ -7,7 +8,8 @@
 //!    +-- Resolved <----------+
 //! ```
 //!
-//! Every event comes from this crate's own decisions, so an illegal one is a mistake in here and panics.
+//! Every event comes from this crate's own decisions, so an illegal one is a mistake in here and
+//! panics.
 
 use core::fmt::Debug;
 

@@ -26,14 +26,16 @@ pub struct Stats {
     pub refusals_not_admitted: u64,
     /// Refusals with code 57.
     pub refusals_unknown_outcome: u64,
-    /// Confirmed batches that a later confirmed batch of their lane may have overtaken: it was confirmed first, or it
-    /// may have been stored first, and offsets do not show that the order held. An upper bound of what was really
-    /// overtaken, as a lost reply can look the same. Always 0 in a `Strict` lane. Batches that end `Unknown` are not
-    /// counted; they may be stored anywhere.
+    /// Confirmed batches that a later confirmed batch of their lane may have overtaken: it was
+    /// confirmed first, or it may have been stored first, and offsets do not show that the order
+    /// held. An upper bound of what was really overtaken, as a lost reply can look the same. Always
+    /// 0 in a `Strict` lane. Batches that end `Unknown` are not counted; they may be stored
+    /// anywhere.
     pub overtaken: u64,
     /// Times a batch had to wait because its lane's window was full (law W2).
     pub window_waits: u64,
-    /// Times a batch had to wait because its lane's oldest unresolved request is 127 numbers behind (law W1).
+    /// Times a batch had to wait because its lane's oldest unresolved request is 127 numbers behind
+    /// (law W1).
     pub span_waits: u64,
     /// Replies to numbers that were settled before: late or duplicate.
     pub replies_late: u64,

@@ -1,8 +1,10 @@
 //! Virtual time: microseconds of a monotonic clock that the driver owns.
 //!
-//! Nothing here reads a clock. Arithmetic saturates, so an absurd deadline means "never" and not a wrap to the past.
+//! Nothing here reads a clock. Arithmetic saturates, so an absurd deadline means "never" and not a
+//! wrap to the past.
 
-/// A point in time, in microseconds since an origin that the driver chose once and never moves back.
+/// A point in time, in microseconds since an origin that the driver chose once and never moves
+/// back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(pub u64);
 
@@ -27,9 +29,10 @@ impl Micros {
 
 /// Until when a batch may take.
 ///
-/// A batch is given up at `at`, but not before `progress_us` have passed without progress ahead of it. Progress is an
-/// answer for good, to a request of its lane that is ahead of it or to the oldest open request of the connection.
-/// So a server that answers slowly is waited for however much is queued, and one that does not answer is not.
+/// A batch is given up at `at`, but not before `progress_us` have passed without progress ahead of
+/// it. Progress is an answer for good, to a request of its lane that is ahead of it or to the
+/// oldest open request of the connection. So a server that answers slowly is waited for however
+/// much is queued, and one that does not answer is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
     /// The end without progress; [`Micros::MAX`] for never.

@@ -1,6 +1,8 @@
-//! One timer for each owner, kept in an indexed binary heap: arm, move and cancel in `O(log owners)`, no allocation.
+//! One timer for each owner, kept in an indexed binary heap: arm, move and cancel in `O(log
+//! owners)`, no allocation.
 //!
-//! Owners are dense numbers from 0. Timers of the same instant fire by rising owner, so runs repeat exactly.
+//! Owners are dense numbers from 0. Timers of the same instant fire by rising owner, so runs repeat
+//! exactly.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! Once constructed, a client allocates nothing: not when all goes well, not when everything goes wrong.
+//! Once constructed, a client allocates nothing: not when all goes well, not when everything goes
+//! wrong.
 
 use allocation_counter::measure;
 use ringmain_proto::*;

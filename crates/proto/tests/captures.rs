@@ -1,5 +1,5 @@
-//! Replies of a real server, as decisions see them: every captured reply decodes, and the client goes by operation
-//! and number alone.
+//! Replies of a real server, as decisions see them: every captured reply decodes, and the client
+//! goes by operation and number alone.
 
 use ringmain_proto::*;
 use ringmain_wire::header::HEADER_BYTES;

@@ -245,7 +245,8 @@ fn apply(world: &mut World, step: &Step) {
     }
 }
 
-/// Whatever happened before: closed, with a driver that keeps its part, everything ends by the deadline.
+/// Whatever happened before: closed, with a driver that keeps its part, everything ends by the
+/// deadline.
 fn end(world: &mut World) {
     let deadline = world.now.after(30_000);
     world.client.close(world.now, deadline);

@@ -1,4 +1,5 @@
-//! Each fault that can be put in on purpose is one that the ledger sees. Run with `--features mutations`.
+//! Each fault that can be put in on purpose is one that the ledger sees. Run with `--features
+//! mutations`.
 
 mod common;
 

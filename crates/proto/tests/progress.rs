@@ -1,4 +1,5 @@
-//! What a server's progress means: deadlines that wait for it, silence that is recognised, a path that is probed.
+//! What a server's progress means: deadlines that wait for it, silence that is recognised, a path
+//! that is probed.
 
 mod common;
 
@@ -297,8 +298,8 @@ fn without_anything_open_nothing_is_probed() {
     assert_eq!(world.send_all().len(), 8);
 }
 
-/// Whether everything is stored over a path that breaks with the frame that is one too many, and takes with it what it
-/// has not answered.
+/// Whether everything is stored over a path that breaks with the frame that is one too many, and
+/// takes with it what it has not answered.
 fn gets_through(mut world: World, frames_max: usize) -> bool {
     for _ in 0..24 {
         world.log_in();

@@ -1,4 +1,5 @@
-//! Refusals: law W7 in the middle of a window, codes 57, 58 and 59, permanent codes, and what they promise.
+//! Refusals: law W7 in the middle of a window, codes 57, 58 and 59, permanent codes, and what they
+//! promise.
 
 mod common;
 
@@ -329,7 +330,8 @@ fn what_was_stored_late_but_confirmed_first_is_counted_unless_offsets_prove_the_
         (confirmed(11), Verdict::Success, 1),
         (confirmed(11), confirmed(10), 1),
         (confirmed(11), confirmed(12), 0),
-        // A duplicate was stored before the connection was lost, and then everything was taken in its turn.
+        // A duplicate was stored before the connection was lost, and then everything was taken in
+        // its turn.
         (Verdict::Success, Verdict::Success, 0),
         (Verdict::Success, confirmed(12), 0),
     ] {
@@ -357,7 +359,8 @@ fn what_was_stored_late_but_confirmed_first_is_counted_unless_offsets_prove_the_
 
 #[test]
 fn every_batch_that_one_confirmed_last_may_have_overtaken_is_counted_once() {
-    // All are dropped but the last, which is stored; its reply is lost. Then the connection goes, and all go again.
+    // All are dropped but the last, which is stored; its reply is lost. Then the connection goes,
+    // and all go again.
     let mut world = world_with_in_flight(5);
     world.disconnect();
     world.log_in();

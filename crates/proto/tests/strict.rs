@@ -1,4 +1,5 @@
-//! Strict order has no holes: a lane halts at the first batch that is not stored, whatever became of it.
+//! Strict order has no holes: a lane halts at the first batch that is not stored, whatever became
+//! of it.
 
 mod common;
 
@@ -220,8 +221,8 @@ fn a_pipelined_lane_never_halts() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
-    /// Two requests that may both be stored are never out at the same time, however short the deadlines are: one
-    /// that is given up unanswered holds its place.
+    /// Two requests that may both be stored are never out at the same time, however short the
+    /// deadlines are: one that is given up unanswered holds its place.
     #[test]
     fn one_request_at_most_can_still_be_stored(deadlines in prop::collection::vec(1u64..4_000, 2..40)) {
         let mut world = world();

@@ -1,4 +1,5 @@
-//! Laws W1, W2 and W4 at their edges: the span at exactly 127 and 128, full windows, the end of the number range.
+//! Laws W1, W2 and W4 at their edges: the span at exactly 127 and 128, full windows, the end of the
+//! number range.
 
 mod common;
 

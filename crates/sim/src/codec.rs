@@ -1,9 +1,9 @@
 //! Real frames for the simulated applications and the model broker.
 //!
-//! Role: the few payloads that a run needs, encoded and decoded with the project's own wire crate, so that what
-//! travels is what a server would see. Does not: describe layouts; the wire crate does.
-//! Invariant: a record has a number of its own and a batch the number of its first record, so a log can be
-//! compared with what was submitted.
+//! Role: the few payloads that a run needs, encoded and decoded with the project's own wire crate,
+//! so that what travels is what a server would see. Does not: describe layouts; the wire crate
+//! does. Invariant: a record has a number of its own and a batch the number of its first record, so
+//! a log can be compared with what was submitted.
 
 use crate::rng::Rng;
 use ringmain_proto::limits::REQUEST_LAST;
@@ -108,7 +108,8 @@ pub(crate) fn frame(fields: &ReplyFields, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The reply to a request, at log position `op`, with this timestamp. The server's rewrites of operations are applied.
+/// The reply to a request, at log position `op`, with this timestamp. The server's rewrites of
+/// operations are applied.
 pub(crate) fn reply(
     header: &RawRequestHeader,
     timestamp: u64,
@@ -128,7 +129,8 @@ pub(crate) fn reply(
     frame(&fields, body)
 }
 
-/// The header of the reply to a send. Its client field is a transport id, as real servers put there.
+/// The header of the reply to a send. Its client field is a transport id, as real servers put
+/// there.
 pub(crate) fn send_reply_fields(
     conn: usize,
     request: u64,
@@ -151,7 +153,8 @@ pub(crate) fn send_reply_fields(
     }
 }
 
-/// A reply to a number that no client of a run uses: they start low, at a quarter of the range, or near its end.
+/// A reply to a number that no client of a run uses: they start low, at a quarter of the range, or
+/// near its end.
 pub(crate) fn stray_reply(rng: &mut Rng) -> Vec<u8> {
     let request = REQUEST_LAST / 2 + rng.below(1000);
     frame(&send_reply_fields(0, request, 0, 0), &[])
@@ -188,7 +191,8 @@ pub(crate) fn login_is_valid(body: &[u8]) -> bool {
     LoginRegister::decode(body).is_ok()
 }
 
-/// The body of a successful login reply. The session is a log position after the first, so it is not zero.
+/// The body of a successful login reply. The session is a log position after the first, so it is
+/// not zero.
 pub(crate) fn login_reply_body(session: u64) -> Vec<u8> {
     let reply = LoginReply {
         user_id: 1,

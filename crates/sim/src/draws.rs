@@ -1,8 +1,8 @@
 //! The parameters of a run, all drawn from its seed before it begins.
 //!
-//! Role: what is printed first, so that a run can be understood without being watched. Does not: draw anything that
-//! happens during the run.
-//! Invariant: drawn parameters are legal for the client under test; what is illegal is for its own tests.
+//! Role: what is printed first, so that a run can be understood without being watched. Does not:
+//! draw anything that happens during the run. Invariant: drawn parameters are legal for the client
+//! under test; what is illegal is for its own tests.
 
 use crate::faults::FaultPlan;
 use crate::rng::{Rng, Stream};
@@ -93,7 +93,8 @@ pub struct ClientDraws {
     pub purge_ppm: u32,
     /// First request number.
     pub request_first: u64,
-    /// Whether it is closed when work ends, with whatever is open, instead of when everything is answered.
+    /// Whether it is closed when work ends, with whatever is open, instead of when everything is
+    /// answered.
     pub closes_early: bool,
 }
 
@@ -104,7 +105,8 @@ pub struct NetworkDraws {
     pub latency_us: (u64, u64),
     /// Longest time a write takes to reach the kernel, in microseconds.
     pub write_us_max: u64,
-    /// Longest time for which the kernel reads memory after it sent it, in microseconds; 0 for a kernel that copies.
+    /// Longest time for which the kernel reads memory after it sent it, in microseconds; 0 for a
+    /// kernel that copies.
     pub hold_us_max: u64,
     /// Frames a single write may hold, if they have two pieces each.
     pub frames_max: u32,
@@ -121,7 +123,8 @@ pub struct Draws {
     pub network: NetworkDraws,
     /// The clients.
     pub clients: Vec<ClientDraws>,
-    /// When the applications stop submitting and faults stop, in virtual microseconds, at the latest.
+    /// When the applications stop submitting and faults stop, in virtual microseconds, at the
+    /// latest.
     pub work_us: u64,
     /// The faults.
     pub faults: FaultPlan,
@@ -148,7 +151,8 @@ impl Draws {
             work_us,
             faults,
         };
-        // A kernel that holds memory for longer than a client waits for progress would end every connection.
+        // A kernel that holds memory for longer than a client waits for progress would end every
+        // connection.
         let stalls = draws.clients.iter().map(|client| client.write_stall_us);
         let hold_us_max = stalls.min().unwrap_or(0) / 2;
         draws.network.hold_us_max = draws.network.hold_us_max.min(hold_us_max);
@@ -160,7 +164,8 @@ impl Draws {
         draws
     }
 
-    /// Whether nothing can go wrong: no faults, and patient clients. Then everything must be stored.
+    /// Whether nothing can go wrong: no faults, and patient clients. Then everything must be
+    /// stored.
     #[must_use]
     pub fn is_calm(&self) -> bool {
         self.faults.is_empty() && self.clients.iter().all(ClientDraws::is_patient)
@@ -245,7 +250,8 @@ impl ClientDraws {
         draws
     }
 
-    /// Always something to send, and little patience lost on silence: numbers rise fast while one is open.
+    /// Always something to send, and little patience lost on silence: numbers rise fast while one
+    /// is open.
     fn become_busy(&mut self, rng: &mut Rng) {
         self.slots = rng.between(32, 128) as u32;
         self.batches = rng.between(200, 700) as u32;

@@ -1,10 +1,10 @@
 //! The kinds of fault a run can meet, whether each fires, and how often it did.
 //!
-//! Role: one place that answers "does this go wrong now?". A run draws whole kinds on or off (swarm draws), or a
-//! test scripts which batch is struck by what. Does not: carry a fault out; the network, the broker and the
-//! world do that.
-//! Invariant: a fault that is off never consumes a random number, and one that fires is counted, so the coverage
-//! table of many runs shows what was really exercised.
+//! Role: one place that answers "does this go wrong now?". A run draws whole kinds on or off (swarm
+//! draws), or a test scripts which batch is struck by what. Does not: carry a fault out; the
+//! network, the broker and the world do that. Invariant: a fault that is off never consumes a
+//! random number, and one that fires is counted, so the coverage table of many runs shows what was
+//! really exercised.
 
 use crate::rng::{Rng, Stream};
 
@@ -33,8 +33,8 @@ macro_rules! faults {
                 match self { $(Self::$variant => $timed,)+ }
             }
 
-            /// The highest rate that a run may draw: chances in a million opportunities, or strikes in a
-            /// thousand virtual seconds.
+            /// The highest rate that a run may draw: chances in a million opportunities, or strikes
+            /// in a thousand virtual seconds.
             const fn rate_most(self) -> u32 {
                 match self { $(Self::$variant => $most_ppm,)+ }
             }
@@ -89,13 +89,15 @@ faults! {
     SendDropped => "send-dropped", false, 60_000;
     /// Other producers fill the prepare and request queues of a partition.
     QueueFilled => "queue-filled", true, 2_000;
-    /// A request fell off full queues without a reply (follows from full queues, counted where it happens).
+    /// A request fell off full queues without a reply (follows from full queues, counted where it
+    /// happens).
     QueueDropped => "queue-dropped", false, 0;
     /// An eviction from which a client can come back.
     EvictedForNow => "evicted-for-now", true, 500;
     /// An eviction that ends the client for good.
     EvictedForGood => "evicted-for-good", true, 80;
-    /// The server missed the heartbeats of a client (follows from pauses and silence, counted where it happens).
+    /// The server missed the heartbeats of a client (follows from pauses and silence, counted where
+    /// it happens).
     EvictedStale => "evicted-stale", false, 0;
     /// The client table evicts its longest idle client.
     ClientTableFull => "client-table-full", true, 500;
@@ -143,7 +145,8 @@ impl FaultPlan {
         }
     }
 
-    /// Swarm draws: how many kinds are on is drawn first, then each kind is on or off, then its rate.
+    /// Swarm draws: how many kinds are on is drawn first, then each kind is on or off, then its
+    /// rate.
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         let mut plan = Self::none();
         let kinds_ppm = *rng.pick(&[0, 100_000, 250_000, 250_000, 500_000, 750_000]);
@@ -157,7 +160,8 @@ impl FaultPlan {
         plan
     }
 
-    /// This plan with `fault` at `rate`: chances in a million, or strikes in a thousand virtual seconds.
+    /// This plan with `fault` at `rate`: chances in a million, or strikes in a thousand virtual
+    /// seconds.
     #[must_use]
     pub fn with(mut self, fault: Fault, rate: u32) -> Self {
         self.modes[fault as usize] = if rate == 0 {
@@ -231,7 +235,8 @@ impl Coverage {
     }
 }
 
-/// A scripted fault: strikes batch `batch` (in the order of acceptance over the whole run) `times` times.
+/// A scripted fault: strikes batch `batch` (in the order of acceptance over the whole run) `times`
+/// times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strike {
     /// What happens.
@@ -265,7 +270,8 @@ impl Faults {
         }
     }
 
-    /// Whether `fault` fires at this opportunity. `batch` names the batch concerned, if there is one.
+    /// Whether `fault` fires at this opportunity. `batch` names the batch concerned, if there is
+    /// one.
     pub(crate) fn fires(&mut self, fault: Fault, batch: Option<u32>) -> bool {
         if self.stopped {
             return false;

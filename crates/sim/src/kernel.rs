@@ -1,12 +1,11 @@
 //! The driver of a simulated shard: what the ring is in production, without a kernel.
 //!
-//! Role: keeps the contract of `ringmain_io::driver` towards the shard, and does nothing by itself: what was
-//! ordered waits for the world, and what the world reports waits for the shard's next look.
-//! Memory: a block that was pushed is lent until the shard has taken the event that frees it. Its bytes are
-//! read when the kernel takes them, which may be long after the write was submitted, and are compared with
-//! what they were then.
-//! Invariants: events of a connection leave in the order in which they were reported; a connection has one
-//! ending event.
+//! Role: keeps the contract of `ringmain_io::driver` towards the shard, and does nothing by itself:
+//! what was ordered waits for the world, and what the world reports waits for the shard's next
+//! look. Memory: a block that was pushed is lent until the shard has taken the event that frees it.
+//! Its bytes are read when the kernel takes them, which may be long after the write was submitted,
+//! and are compared with what they were then. Invariants: events of a connection leave in the order
+//! in which they were reported; a connection has one ending event.
 
 use bytes::Bytes;
 use ringmain_io::driver::{

@@ -1,10 +1,11 @@
 //! Seeded simulation of ringmain against a model broker, in virtual time.
 //!
-//! Under test is the production engine: producers, lanes, gates, receipts and shards of `ringmain` with the state
-//! machines of `ringmain-proto`; the bytes between it and the broker are real frames of `ringmain-wire`. Everything
-//! else is simulated: applications, kernel, network, clocks and the server. One thread, one seed, no clock and no
-//! entropy: a seed is a run, and a failing seed is a reproduction. Application threads are steps, and so are the turns
-//! of a shard; each may come between two steps of the other.
+//! Under test is the production engine: producers, lanes, gates, receipts and shards of `ringmain`
+//! with the state machines of `ringmain-proto`; the bytes between it and the broker are real frames
+//! of `ringmain-wire`. Everything else is simulated: applications, kernel, network, clocks and the
+//! server. One thread, one seed, no clock and no entropy: a seed is a run, and a failing seed is a
+//! reproduction. Application threads are steps, and so are the turns of a shard; each may come
+//! between two steps of the other.
 //!
 //! ```text
 //!   application -> engine, shard -> driver -> kernel -> network -> model broker -> logs
@@ -15,8 +16,8 @@
 //!
 //! Role: proof, by search. Does not: measure speed, or test a driver's use of the kernel.
 //!
-//! What the oracle checks, and what it does not check yet, stands in the documentation of the module `oracle`
-//! (`cargo doc --document-private-items`, or the head of `src/oracle/mod.rs`).
+//! What the oracle checks, and what it does not check yet, stands in the documentation of the
+//! module `oracle` (`cargo doc --document-private-items`, or the head of `src/oracle/mod.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +48,8 @@ use world::World;
 pub struct Options {
     /// Whether the laws of the window are checked on the wire, beside outcomes. Default true.
     pub laws: bool,
-    /// Lines of the trace that are kept, 0 for none, default 0. A trace makes a run about ten times slower.
+    /// Lines of the trace that are kept, 0 for none, default 0. A trace makes a run about ten times
+    /// slower.
     pub trace_lines: usize,
     /// Last changes to the settings of every client, default none. Must leave the settings legal.
     pub tune: fn(&mut Config),
@@ -94,7 +96,8 @@ pub fn run_seed(seed: u64, options: &Options) -> Summary {
     run(&Draws::of(seed), Vec::new(), options)
 }
 
-/// Runs with given parameters and scripted faults. A panic of the engine under test is a violation too.
+/// Runs with given parameters and scripted faults. A panic of the engine under test is a violation
+/// too.
 #[must_use]
 pub fn run(draws: &Draws, script: Vec<Strike>, options: &Options) -> Summary {
     let mut world = World::new(draws, script, options);

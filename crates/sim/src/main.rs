@@ -1,7 +1,7 @@
 //! The command line of the simulator.
 //!
-//! Role: runs seeds, prints draws, coverage and rates, and for a failure the command that replays it and a readable
-//! trace. Does not: simulate; the library does.
+//! Role: runs seeds, prints draws, coverage and rates, and for a failure the command that replays
+//! it and a readable trace. Does not: simulate; the library does.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
 //! Connections of the simulated network: two byte streams that lose nothing but their end.
 //!
-//! Role: when which bytes arrive, how a stream is cut into fragments, and what is left of it after a reset.
-//! Does not: open connections or act on what arrives; the world schedules what is returned here.
-//! Invariants: bytes of one direction arrive in order and without gaps; after the end of a direction none arrive.
+//! Role: when which bytes arrive, how a stream is cut into fragments, and what is left of it after
+//! a reset. Does not: open connections or act on what arrives; the world schedules what is returned
+//! here. Invariants: bytes of one direction arrive in order and without gaps; after the end of a
+//! direction none arrive.
 
 use crate::draws::NetworkDraws;
 use crate::faults::{Fault, Faults};
@@ -111,8 +112,8 @@ impl Network {
         }
     }
 
-    /// Sends bytes; returns the instants at which fragments of them arrive. Nothing goes out on a direction that is
-    /// shut.
+    /// Sends bytes; returns the instants at which fragments of them arrive. Nothing goes out on a
+    /// direction that is shut.
     pub(crate) fn send(
         &mut self,
         now_us: u64,
@@ -188,8 +189,8 @@ impl Network {
         !self.links[conn].to_server.shut && !self.links[conn].to_client.shut
     }
 
-    /// The network resets the connection: what is on its way to the client is lost, what is on its way to the server
-    /// is lost too unless the server goes on draining it.
+    /// The network resets the connection: what is on its way to the client is lost, what is on its
+    /// way to the server is lost too unless the server goes on draining it.
     pub(crate) fn reset(&mut self, now_us: u64, faults: &mut Faults, conn: usize) -> Ending {
         let link = &mut self.links[conn];
         link.to_server.shut = true;

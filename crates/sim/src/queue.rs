@@ -1,8 +1,9 @@
-//! Virtual time: events wait in the order of their instants, and the clock jumps from one to the next.
+//! Virtual time: events wait in the order of their instants, and the clock jumps from one to the
+//! next.
 //!
-//! Role: the only clock of a run. Does not: know what an event is.
-//! Invariants: time never goes back; events of one instant leave in the order in which they were scheduled, so
-//! a run is a function of its seed.
+//! Role: the only clock of a run. Does not: know what an event is. Invariants: time never goes
+//! back; events of one instant leave in the order in which they were scheduled, so a run is a
+//! function of its seed.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

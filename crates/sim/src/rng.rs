@@ -1,10 +1,10 @@
 //! Pseudo-random numbers of a run: one stream per concern, all from one seed.
 //!
-//! Role: a draw of one concern never shifts the draws of another, so a change of the workload leaves the
-//! network of a seed as it was. Does not: provide entropy; nothing here is fit for secrets.
-//! Invariant: the sequence of a `(seed, stream)` pair never changes. That is why the generator stands here in
-//! full (SplitMix64, Steele, Lea and Flood 2014) instead of coming from a crate that may change it: kept seeds
-//! must replay.
+//! Role: a draw of one concern never shifts the draws of another, so a change of the workload
+//! leaves the network of a seed as it was. Does not: provide entropy; nothing here is fit for
+//! secrets. Invariant: the sequence of a `(seed, stream)` pair never changes. That is why the
+//! generator stands here in full (SplitMix64, Steele, Lea and Flood 2014) instead of coming from a
+//! crate that may change it: kept seeds must replay.
 
 /// A concern with random numbers of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ impl Rng {
     /// The generator of one concern of run `seed`.
     #[must_use]
     pub(crate) fn stream(seed: u64, stream: Stream) -> Self {
-        // Two outputs of a generator at `seed ^ salt` decide the start, so neighbouring seeds and streams share
-        // nothing although SplitMix64 walks its state by a constant.
+        // Two outputs of a generator at `seed ^ salt` decide the start, so neighbouring seeds and
+        // streams share nothing although SplitMix64 walks its state by a constant.
         let mut root = Self::new(seed ^ (stream as u64).wrapping_mul(0xd605_1a2b_7f4c_9e3d));
         let state = root.next_u64() ^ root.next_u64().rotate_left(32);
         Self { state }
@@ -72,8 +72,8 @@ impl Rng {
         low + self.below(width)
     }
 
-    /// A number in `low..=high` whose magnitude is even: small ones are as likely as large ones. Rates, sizes and
-    /// times are drawn so, because bugs live at both ends of the scale.
+    /// A number in `low..=high` whose magnitude is even: small ones are as likely as large ones.
+    /// Rates, sizes and times are drawn so, because bugs live at both ends of the scale.
     pub(crate) const fn scaled(&mut self, low: u64, high: u64) -> u64 {
         assert!(low <= high, "a range runs upwards");
         let bits_low = 64 - low.leading_zeros() as u64;

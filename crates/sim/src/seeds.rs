@@ -1,8 +1,9 @@
 //! Seeds that once failed, kept with their cause.
 //!
-//! Role: reads the lists in `seeds/`. Does not: promise that a seed still runs into the same trouble: a seed draws
-//! another run as soon as the simulator draws otherwise, so each cause also has a test of its own where that is
-//! possible. Kept seeds are replayed because they cost little and once were worth a fault.
+//! Role: reads the lists in `seeds/`. Does not: promise that a seed still runs into the same
+//! trouble: a seed draws another run as soon as the simulator draws otherwise, so each cause also
+//! has a test of its own where that is possible. Kept seeds are replayed because they cost little
+//! and once were worth a fault.
 
 /// A seed and what it once found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,8 @@ pub struct SeedListError {
 /// The seeds kept with this version.
 pub const KEPT: &str = include_str!("../seeds/found.txt");
 
-/// Reads a list: one `seed name: cause` a line; lines that are empty or begin with `#` are passed over.
+/// Reads a list: one `seed name: cause` a line; lines that are empty or begin with `#` are passed
+/// over.
 ///
 /// # Errors
 ///

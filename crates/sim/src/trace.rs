@@ -1,7 +1,8 @@
 //! The last events of a run, as readable lines.
 //!
-//! Role: what is printed when a run fails. Does not: cost anything unless it is switched on; a failing seed is run
-//! again with the trace on, which gives the same run, because nothing depends on the trace.
+//! Role: what is printed when a run fails. Does not: cost anything unless it is switched on; a
+//! failing seed is run again with the trace on, which gives the same run, because nothing depends
+//! on the trace.
 
 use std::collections::VecDeque;
 

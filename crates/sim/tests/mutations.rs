@@ -1,8 +1,8 @@
-//! The oracle is tested: faults put into the client on purpose must each be caught within a bounded number of seeds,
-//! and by the check that is meant for them.
+//! The oracle is tested: faults put into the client on purpose must each be caught within a bounded
+//! number of seeds, and by the check that is meant for them.
 //!
-//! The laws of the window are switched off here: outcomes alone must give the mutants away, because a check of the
-//! law that a mutant breaks would prove nothing about the rest of the oracle.
+//! The laws of the window are switched off here: outcomes alone must give the mutants away, because
+//! a check of the law that a mutant breaks would prove nothing about the rest of the oracle.
 
 use ringmain_proto::{Config, Mutation};
 use ringmain_sim::{Draws, Fault, FaultPlan, Kind, Options, run, run_seed};
@@ -119,7 +119,8 @@ fn a_record_given_up_while_the_server_answers_is_seen() {
     }
 }
 
-/// A run in which numbers rise fast while a dropped request is open: the only way to the far end of a window.
+/// A run in which numbers rise fast while a dropped request is open: the only way to the far end of
+/// a window.
 fn crowded(seed: u64) -> Draws {
     let mut draws = Draws::of(seed);
     draws.clients.truncate(1);

@@ -1,7 +1,7 @@
 //! Situations that users of such systems have reported, each one scripted on the model broker.
 //!
-//! One client and one lane, a calm network, and only the faults named: what became of each batch can be told exactly.
-//! The oracle judges these runs as it judges all others.
+//! One client and one lane, a calm network, and only the faults named: what became of each batch
+//! can be told exactly. The oracle judges these runs as it judges all others.
 
 use ringmain_proto::Receipt;
 use ringmain_sim::{

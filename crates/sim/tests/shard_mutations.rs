@@ -1,5 +1,6 @@
-//! The oracle is tested, as in `mutations`, for what the shard and its appenders add: faults put into the engine on
-//! purpose must each be caught within a bounded number of seeds, and by the check that is meant for them.
+//! The oracle is tested, as in `mutations`, for what the shard and its appenders add: faults put
+//! into the engine on purpose must each be caught within a bounded number of seeds, and by the
+//! check that is meant for them.
 
 use ringmain::simulation::{Mutation, commit};
 use ringmain_sim::{Draws, FaultPlan, Kind, Options, run, run_seed};
@@ -108,7 +109,8 @@ fn deadlines_behind_a_full_window_that_nobody_looks_for_are_seen() {
     assert_caught(Mutation::SweepForgotten, 60, &[Kind::Late]);
 }
 
-/// A run in which a lane is full and empty in turns, and appenders come between the steps of the shard.
+/// A run in which a lane is full and empty in turns, and appenders come between the steps of the
+/// shard.
 fn crossed(seed: u64) -> Draws {
     let mut draws = Draws::of(seed);
     draws.clients.truncate(1);

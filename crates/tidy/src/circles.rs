@@ -1,11 +1,11 @@
 //! Modules of one crate that import each other in a circle.
 //!
-//! A module is a file or a folder. For each folder the rule looks at its children: child `a` depends
-//! on child `b` when a file in `a` names something in `b`. These arrows have no circle. A module may
-//! use its own children and a child what its parents define: those two are one subject.
+//! A module is a file or a folder. For each folder the rule looks at its children: child `a`
+//! depends on child `b` when a file in `a` names something in `b`. These arrows have no circle. A
+//! module may use its own children and a child what its parents define: those two are one subject.
 //!
-//! What it reads: `use` declarations and paths that begin with `crate`, `super` or `self`. Files with
-//! tests only (`tests`, `loom_tests`) may look at anything.
+//! What it reads: `use` declarations and paths that begin with `crate`, `super` or `self`. Files
+//! with tests only (`tests`, `loom_tests`) may look at anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,7 +7,8 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::report::Report;
 
-/// A file of Rust stays below this many lines: beyond it there are two reasons to change in one file.
+/// A file of Rust stays below this many lines: beyond it there are two reasons to change in one
+/// file.
 pub(crate) const FILE_LINES_MAX: usize = 800;
 /// A function stays below this many lines, from `fn` to its closing brace: one screen.
 pub(crate) const FUNCTION_LINES_MAX: usize = 70;
@@ -41,7 +42,8 @@ pub(crate) const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Macros that mark unfinished work. Spelled apart, as are the next two lists, so that this file passes itself.
+/// Macros that mark unfinished work. Spelled apart, as are the next two lists, so that this file
+/// passes itself.
 pub(crate) const UNFINISHED_MACROS: [&str; 3] = ["dbg", "todo", "unimplemented"];
 /// Words that mark unfinished work.
 pub(crate) const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
@@ -85,7 +87,8 @@ pub(crate) struct Code<'a> {
 }
 
 impl Code<'_> {
-    /// `in_unsafe_impl` is true inside the braces of an `unsafe impl`: its comment speaks for its `unsafe fn`s too.
+    /// `in_unsafe_impl` is true inside the braces of an `unsafe impl`: its comment speaks for its
+    /// `unsafe fn`s too.
     fn walk(&mut self, tokens: TokenStream, in_unsafe_impl: bool, report: &mut Report<'_>) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut unsafe_impl_begun = false;
@@ -141,7 +144,8 @@ impl Code<'_> {
         }
     }
 
-    /// `#[allow(lint)]` says why, by `reason = ".."` or by a comment. A method named `expect` has a text inside.
+    /// `#[allow(lint)]` says why, by `reason = ".."` or by a comment. A method named `expect` has a
+    /// text inside.
     fn lint_exception(&self, line: usize, next: Option<&TokenTree>, report: &mut Report<'_>) {
         let Some(TokenTree::Group(group)) = next else {
             return;
@@ -161,8 +165,8 @@ impl Code<'_> {
         }
     }
 
-    /// Whether a comment on the line itself or in the block of comments, attributes and unfinished statements
-    /// straight above it is as wanted.
+    /// Whether a comment on the line itself or in the block of comments, attributes and unfinished
+    /// statements straight above it is as wanted.
     fn has_comment_above(&self, line: usize, wanted: impl Fn(&str) -> bool) -> bool {
         if wanted(self.lines[line - 1]) {
             return true;
@@ -203,8 +207,8 @@ pub(crate) fn function_length(line: usize, rest: &[TokenTree], report: &mut Repo
     }
 }
 
-/// Whether `rest`, which follows the word `unsafe`, goes on as the type of a function: `extern "C" fn(..)`. A type
-/// does nothing that could be unsafe.
+/// Whether `rest`, which follows the word `unsafe`, goes on as the type of a function: `extern "C"
+/// fn(..)`. A type does nothing that could be unsafe.
 pub(crate) fn is_function_pointer(rest: &[TokenTree]) -> bool {
     let at = rest
         .iter()
@@ -222,7 +226,8 @@ pub(crate) fn is_punct(token: Option<&TokenTree>, wanted: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == wanted)
 }
 
-/// Every crate of the workspace but `io`. Fuzz targets are left out: their macro expands to `unsafe`.
+/// Every crate of the workspace but `io`. Fuzz targets are left out: their macro expands to
+/// `unsafe`.
 pub(crate) fn is_crate_root(path: &str) -> bool {
     let Some(inside) = path
         .strip_prefix("crates/")

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::report::{Finding, Report};
 
-/// The packages and what each may depend on inside the workspace. Dev-dependencies are free: they do not ship.
+/// The packages and what each may depend on inside the workspace. Dev-dependencies are free: they
+/// do not ship.
 pub(crate) const ARROWS: [(&str, &[&str]); 11] = [
     ("ringmain-wire", &[]),
     ("ringmain-proto", &["ringmain-wire"]),

@@ -5,16 +5,16 @@ mod table;
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// A failure as a server numbers it, in the status of a reply header or in a result section. Never 0. Unknown
-/// numbers are kept.
+/// A failure as a server numbers it, in the status of a reply header or in a result section.
+/// Never 0. Unknown numbers are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(NonZeroU32);
 
 /// What a code means for the request that got it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CodeClass {
-    /// Refused for good: the same request will be refused again. Also the class of every code that is not known,
-    /// as no code but 57 leaves the outcome open.
+    /// Refused for good: the same request will be refused again. Also the class of every code that
+    /// is not known, as no code but 57 leaves the outcome open.
     Permanent,
     /// 58: not admitted and not done; may be sent again, here or to another node.
     NotAdmitted,

@@ -1,10 +1,11 @@
 //! Cursors over caller memory, and the two traits that every payload of this crate implements.
 //!
-//! [`Reader`] hands out borrowed pieces and turns each shortfall into an error that names the field. [`Writer`] fills
-//! a slice whose length was computed beforehand. Neither allocates. All integers are little-endian.
+//! [`Reader`] hands out borrowed pieces and turns each shortfall into an error that names the
+//! field. [`Writer`] fills a slice whose length was computed beforehand. Neither allocates. All
+//! integers are little-endian.
 //!
-//! A decoder takes all of its slice or fails: bytes behind the value are an error, so decoding what was encoded and
-//! encoding what was decoded are exact inverses.
+//! A decoder takes all of its slice or fails: bytes behind the value are an error, so decoding what
+//! was encoded and encoding what was decoded are exact inverses.
 
 use crate::WireError;
 
@@ -16,7 +17,8 @@ pub trait Encode {
     /// Exact number of bytes that [`Encode::write`] puts.
     fn encoded_len(&self) -> usize;
 
-    /// Puts exactly [`Encode::encoded_len`] bytes. Called by the provided methods and by enclosing payloads.
+    /// Puts exactly [`Encode::encoded_len`] bytes. Called by the provided methods and by enclosing
+    /// payloads.
     ///
     /// # Panics
     ///
@@ -27,7 +29,8 @@ pub trait Encode {
     ///
     /// # Errors
     ///
-    /// [`WireError::Room`] when `out` is shorter than [`Encode::encoded_len`]; nothing is written then.
+    /// [`WireError::Room`] when `out` is shorter than [`Encode::encoded_len`]; nothing is written
+    /// then.
     fn encode(&self, out: &mut [u8]) -> Result<usize, WireError> {
         let needed = self.encoded_len();
         let found = out.len();
@@ -89,7 +92,8 @@ pub trait Decode<'a>: Encode + Sized {
     ///
     /// # Errors
     ///
-    /// [`WireError`] naming the first field that is wrong; [`WireError::Trailing`] when bytes follow the value.
+    /// [`WireError`] naming the first field that is wrong; [`WireError::Trailing`] when bytes
+    /// follow the value.
     fn decode(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(bytes);
         let value = Self::read(&mut reader)?;
@@ -270,8 +274,8 @@ impl<'a> Reader<'a> {
 
 /// A cursor over memory to encode into.
 ///
-/// Putting past the end is a defect of this crate, not of its user ([`Encode::encode`] checks the room once for the
-/// whole value), so it panics.
+/// Putting past the end is a defect of this crate, not of its user ([`Encode::encode`] checks the
+/// room once for the whole value), so it panics.
 #[derive(Debug)]
 pub struct Writer<'a> {
     bytes: &'a mut [u8],

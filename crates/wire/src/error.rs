@@ -1,9 +1,9 @@
 //! The one error of encodings: what was found, where, and what would have been right.
 //!
-//! Every variant carries the name of a field and the byte it starts at, counted from the start of the slice the
-//! decoder was given, so that a hex dump and an error message can be laid side by side. Decoding errors are the
-//! peer's fault; [`WireError::Room`] is the caller's. Values built through the constructors of this crate always
-//! encode. Errors are `Copy` and never allocate.
+//! Every variant carries the name of a field and the byte it starts at, counted from the start of
+//! the slice the decoder was given, so that a hex dump and an error message can be laid side by
+//! side. Decoding errors are the peer's fault; [`WireError::Room`] is the caller's. Values built
+//! through the constructors of this crate always encode. Errors are `Copy` and never allocate.
 
 use crate::header::HeaderError;
 
@@ -46,8 +46,8 @@ pub enum WireError {
         /// The discriminant found.
         found: u64,
     },
-    /// A value disagrees with what the rest of the bytes say it must be: reserved bytes, a checksum, a count, a
-    /// length that is stated twice.
+    /// A value disagrees with what the rest of the bytes say it must be: reserved bytes, a
+    /// checksum, a count, a length that is stated twice.
     #[error("{field} at byte {offset}: found {found:#x}, expected {expected:#x}")]
     Mismatch {
         /// The field.
@@ -105,8 +105,8 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// The same error, seen from a slice that starts `bytes` earlier: for decoders that hand a part of their slice
-    /// to another decoder.
+    /// The same error, seen from a slice that starts `bytes` earlier: for decoders that hand a part
+    /// of their slice to another decoder.
     #[must_use]
     pub fn shifted(mut self, bytes: usize) -> Self {
         match &mut self {

@@ -1,4 +1,5 @@
-//! Why a server ended a session. Every reason is final for the session; what may be done next differs.
+//! Why a server ended a session. Every reason is final for the session; what may be done next
+//! differs.
 
 use std::fmt;
 
@@ -17,7 +18,8 @@ pub enum EvictionReason {
     InvalidRequestBody,
     /// The body's length was not valid.
     InvalidRequestBodySize,
-    /// The session epoch is older than one that the cluster has seen: another login took the client over.
+    /// The session epoch is older than one that the cluster has seen: another login took the client
+    /// over.
     SessionTooLow,
     /// The session belongs to another release.
     SessionReleaseMismatch,
@@ -69,8 +71,8 @@ impl EvictionReason {
     ///
     /// # Errors
     ///
-    /// [`ReasonError::Unknown`] for 0 and bytes above 15, [`ReasonError::VersionWindow`] when reason
-    /// 14 has no window with `1 <= min <= max`, or another reason has one.
+    /// [`ReasonError::Unknown`] for 0 and bytes above 15, [`ReasonError::VersionWindow`] when
+    /// reason 14 has no window with `1 <= min <= max`, or another reason has one.
     pub const fn from_wire(reason: u8, max: u32, min: u32) -> Result<Self, ReasonError> {
         let window_is_right = match reason {
             14 => min >= 1 && min <= max,

@@ -1,10 +1,11 @@
-//! Frames out of a byte stream, however it is cut, and what they hold: replies and evictions for a client, requests
-//! for a server.
+//! Frames out of a byte stream, however it is cut, and what they hold: replies and evictions for a
+//! client, requests for a server.
 //!
-//! The decode order is that of the protocol: `size` is read and bounded as soon as its bytes are there, before
-//! anything is kept for the frame; `command` tells the shape; then the header of that shape is checked. Bytes that
-//! are whole in the input are never copied: a frame that lies in one piece of input is lent out from there, and only
-//! one that spans two pieces is put together in the decoder's own buffer.
+//! The decode order is that of the protocol: `size` is read and bounded as soon as its bytes are
+//! there, before anything is kept for the frame; `command` tells the shape; then the header of that
+//! shape is checked. Bytes that are whole in the input are never copied: a frame that lies in one
+//! piece of input is lent out from there, and only one that spans two pieces is put together in the
+//! decoder's own buffer.
 //!
 //! Does not decode payloads, and does not know which requests are open.
 
@@ -20,8 +21,8 @@ use crate::result::ResultSection;
 
 /// Cuts a stream into frames.
 ///
-/// Invariant: between calls the buffer holds either nothing, or the start of exactly one frame and less than all of
-/// it, or the one whole frame that was lent out last.
+/// Invariant: between calls the buffer holds either nothing, or the start of exactly one frame and
+/// less than all of it, or the one whole frame that was lent out last.
 #[derive(Debug)]
 pub struct FrameDecoder {
     /// The start of a frame whose rest is still to come.
@@ -45,8 +46,9 @@ impl FrameDecoder {
         }
     }
 
-    /// A decoder with a buffer of `buffer_bytes` made beforehand, which takes frames up to `frame_bytes_max` bytes
-    /// (at least a header, at most the protocol's limit). When the first covers the second, it never allocates again.
+    /// A decoder with a buffer of `buffer_bytes` made beforehand, which takes frames up to
+    /// `frame_bytes_max` bytes (at least a header, at most the protocol's limit). When the first
+    /// covers the second, it never allocates again.
     #[must_use]
     pub fn with_limits(buffer_bytes: usize, frame_bytes_max: usize) -> Self {
         Self {
@@ -57,12 +59,13 @@ impl FrameDecoder {
         }
     }
 
-    /// The next frame for a client, `None` when `input` is used up. Advances `input` past what it took.
+    /// The next frame for a client, `None` when `input` is used up. Advances `input` past what it
+    /// took.
     ///
     /// # Errors
     ///
-    /// [`HeaderError`]. After one that [loses framing](HeaderError::loses_framing) every later call returns it again;
-    /// after any other the frame is skipped and the next call goes on behind it.
+    /// [`HeaderError`]. After one that [loses framing](HeaderError::loses_framing) every later call
+    /// returns it again; after any other the frame is skipped and the next call goes on behind it.
     pub fn next_inbound<'s, 'i: 's>(
         &'s mut self,
         input: &mut &'i [u8],
@@ -73,12 +76,14 @@ impl FrameDecoder {
         }
     }
 
-    /// The next frame for a server, `None` when `input` is used up. Advances `input` past what it took.
+    /// The next frame for a server, `None` when `input` is used up. Advances `input` past what it
+    /// took.
     ///
     /// # Errors
     ///
-    /// [`HeaderError::SizeTooSmall`], [`HeaderError::SizeTooLarge`]: every later call returns it again. What is wrong
-    /// inside of a request is found by [`Request::operation`], as servers do not answer it with a close.
+    /// [`HeaderError::SizeTooSmall`], [`HeaderError::SizeTooLarge`]: every later call returns it
+    /// again. What is wrong inside of a request is found by [`Request::operation`], as servers do
+    /// not answer it with a close.
     pub fn next_request<'s, 'i: 's>(
         &'s mut self,
         input: &mut &'i [u8],
@@ -89,11 +94,13 @@ impl FrameDecoder {
         }
     }
 
-    /// The next frame, whole and of any shape, `None` when `input` is used up. Advances `input` past what it took.
+    /// The next frame, whole and of any shape, `None` when `input` is used up. Advances `input`
+    /// past what it took.
     ///
     /// # Errors
     ///
-    /// [`HeaderError::SizeTooSmall`], [`HeaderError::SizeTooLarge`]: every later call returns it again.
+    /// [`HeaderError::SizeTooSmall`], [`HeaderError::SizeTooLarge`]: every later call returns it
+    /// again.
     pub fn next_frame<'s, 'i: 's>(
         &'s mut self,
         input: &mut &'i [u8],
@@ -124,14 +131,16 @@ impl FrameDecoder {
         if self.lent { 0 } else { self.buffer.len() }
     }
 
-    /// Forgets a frame that has begun, and a failure: for a new connection. Keeps the buffer's memory.
+    /// Forgets a frame that has begun, and a failure: for a new connection. Keeps the buffer's
+    /// memory.
     pub fn reset(&mut self) {
         self.buffer.clear();
         self.lent = false;
         self.failed = None;
     }
 
-    /// Moves bytes of the frame that has begun from `input` to the buffer; lends it out when it is whole.
+    /// Moves bytes of the frame that has begun from `input` to the buffer; lends it out when it is
+    /// whole.
     fn gather<'s>(&'s mut self, input: &mut &[u8]) -> Result<Option<&'s [u8]>, HeaderError> {
         if self.buffer.len() < SIZE_END {
             self.take(input, SIZE_END);
@@ -161,8 +170,8 @@ impl FrameDecoder {
         result
     }
 
-    /// Moves bytes until the buffer holds `target`, or `input` is used up. The buffer grows with what has come, not
-    /// with what was announced.
+    /// Moves bytes until the buffer holds `target`, or `input` is used up. The buffer grows with
+    /// what has come, not with what was announced.
     fn take(&mut self, input: &mut &[u8], target: usize) {
         let (taken, rest) = input.split_at(input.len().min(target - self.buffer.len()));
         self.buffer.extend_from_slice(taken);
@@ -249,8 +258,8 @@ impl<'a> Inbound<'a> {
     ///
     /// # Errors
     ///
-    /// [`HeaderError`] of the header's own check; [`HeaderError::SizeMismatch`] when `frame` is not as long as its
-    /// header says; [`HeaderError::Length`] when it is shorter than a header.
+    /// [`HeaderError`] of the header's own check; [`HeaderError::SizeMismatch`] when `frame` is not
+    /// as long as its header says; [`HeaderError::Length`] when it is shorter than a header.
     pub fn decode(frame: &'a [u8]) -> Result<Self, HeaderError> {
         let (header, body) = split(frame)?;
         match header[offset::COMMAND] {
@@ -298,11 +307,13 @@ impl<'a> Reply<'a> {
         self.body
     }
 
-    /// What it says: the header's status first, then the result section where the operation has one.
+    /// What it says: the header's status first, then the result section where the operation has
+    /// one.
     ///
     /// # Errors
     ///
-    /// [`WireError`] when there should be a result section and it is malformed, which never counts as a success.
+    /// [`WireError`] when there should be a result section and it is malformed, which never counts
+    /// as a success.
     #[inline]
     pub fn outcome(&self) -> Result<ReplyOutcome<'a>, WireError> {
         if let Some(code) = self.header.status() {
@@ -343,7 +354,8 @@ pub enum InboundRequest<'a> {
     /// A frame of another kind, which no client sends.
     Foreign {
         /// Its command byte. Servers close the connection when it is above
-        /// [`COMMAND_ASSIGNED_MAX`](crate::header::COMMAND_ASSIGNED_MAX), and pass over it otherwise.
+        /// [`COMMAND_ASSIGNED_MAX`](crate::header::COMMAND_ASSIGNED_MAX), and pass over it
+        /// otherwise.
         command: u8,
         /// All of it.
         frame: &'a [u8],
@@ -364,8 +376,8 @@ impl<'a> InboundRequest<'a> {
     ///
     /// # Errors
     ///
-    /// [`HeaderError::SizeMismatch`] when `frame` is not as long as its header says; [`HeaderError::Length`] when it
-    /// is shorter than a header.
+    /// [`HeaderError::SizeMismatch`] when `frame` is not as long as its header says;
+    /// [`HeaderError::Length`] when it is shorter than a header.
     pub fn decode(frame: &'a [u8]) -> Result<Self, HeaderError> {
         let (header, body) = split(frame)?;
         match header[offset::COMMAND] {

@@ -1,4 +1,5 @@
-//! Decoders out of arbitrary bytes: the bodies of the fuzz targets, and of the test that replays their corpus.
+//! Decoders out of arbitrary bytes: the bodies of the fuzz targets, and of the test that replays
+//! their corpus.
 //!
 //! Nothing here is of use to a user of the crate.
 //!
@@ -9,8 +10,8 @@
 //!                                                       bit 1  a send: where it goes, then the batch
 //! ```
 //!
-//! After the input these must hold, whatever it was: what decodes is encoded to the same bytes again, and how a stream
-//! is cut changes nothing.
+//! After the input these must hold, whatever it was: what decodes is encoded to the same bytes
+//! again, and how a stream is cut changes nothing.
 
 use std::ops::Range;
 
@@ -49,8 +50,8 @@ use crate::payload::topic::{
 use crate::result::{self, ResultSection};
 use crate::user_headers::{UserHeaders, UserHeadersIter, UserHeadersWriter};
 
-/// Bytes of a reply header that a client passes over, whatever a server leaves there: the frame's checksums, its
-/// release, and what is reserved.
+/// Bytes of a reply header that a client passes over, whatever a server leaves there: the frame's
+/// checksums, its release, and what is reserved.
 const UNREAD_IN_REPLIES: [Range<usize>; 5] = [
     offset::CHECKSUM..offset::CLUSTER,
     offset::RELEASE..offset::COMMAND,
@@ -59,8 +60,8 @@ const UNREAD_IN_REPLIES: [Range<usize>; 5] = [
     reply::offset::RESERVED..HEADER_BYTES,
 ];
 
-/// Hands bytes to a check of each request that has a type; the request brings the type of its reply along. A send has
-/// no such type, see [`check_send`] and [`SendMessagesReply`].
+/// Hands bytes to a check of each request that has a type; the request brings the type of its reply
+/// along. A send has no such type, see [`check_send`] and [`SendMessagesReply`].
 macro_rules! each_command {
     ($check:ident($bytes:expr)) => {
         $check::<LoginRegister<'_>>($bytes);
@@ -217,7 +218,8 @@ fn check_eviction(header: &EvictionHeader, frame: &[u8]) {
     assert_eq!(again.check(), Ok(reason));
 }
 
-/// The body of a reply: its result section, and each payload that it may be. Panics when a promise is broken.
+/// The body of a reply: its result section, and each payload that it may be. Panics when a promise
+/// is broken.
 pub fn drive_replies(body: &[u8]) {
     check_payload(body);
     match ResultSection::decode(body) {
@@ -332,7 +334,8 @@ fn check_stored(batches: StoredBatches<'_>, bytes: &[u8]) {
     assert_eq!(walked, bytes.len() as u64, "batches are the bytes");
 }
 
-/// The send that a producer writes for a batch's messages; `None` for a batch that no producer of this crate writes.
+/// The send that a producer writes for a batch's messages; `None` for a batch that no producer of
+/// this crate writes.
 fn written_again(batch: &BatchReader<'_>, target: &SendTarget<'_>) -> Option<Vec<u8>> {
     batch.check_as_sent().ok()?;
     let room = target.prefix_bytes() + usize::try_from(batch.header().batch_length()).ok()?;
@@ -380,7 +383,8 @@ fn is_written_back<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Option<T> {
     Some(value)
 }
 
-/// The bytes, or if so wanted the batch that they would be with right checksums: the fuzzer gets past them that way.
+/// The bytes, or if so wanted the batch that they would be with right checksums: the fuzzer gets
+/// past them that way.
 fn maybe_right(batch: &[u8], makes_right: bool) -> Vec<u8> {
     let mut bytes = batch.to_vec();
     if !makes_right {

@@ -6,13 +6,14 @@
 //! | `request_checksum` stamps | XxHash3-64, seed 0, widened to `u128` |
 //! | messages key to partition | XxHash32, seed 0 |
 //!
-//! None of them is a defence against an adversary: they catch broken memory, broken software and reused numbers.
+//! None of them is a defence against an adversary: they catch broken memory, broken software and
+//! reused numbers.
 //!
 //! # Which crate hashes what
 //!
-//! `xxhash-rust` picks its vector instructions when it is compiled. A portable x86-64 binary may assume only SSE2 and
-//! loses up to half the throughput on long inputs. So on x86-64 some inputs go to `twox-hash`, which asks the CPU at
-//! run time:
+//! `xxhash-rust` picks its vector instructions when it is compiled. A portable x86-64 binary may
+//! assume only SSE2 and loses up to half the throughput on long inputs. So on x86-64 some inputs go
+//! to `twox-hash`, which asks the CPU at run time:
 //!
 //! | input | portable x86-64 | `-C target-cpu=x86-64-v3` | other architectures |
 //! |---|---|---|---|
@@ -21,8 +22,8 @@
 //! | whole, longer | twox-hash | xxhash-rust | xxhash-rust |
 //! | in pieces | twox-hash | xxhash-rust | xxhash-rust |
 //!
-//! Up to 240 bytes XxHash3 uses no vector instructions; there the choice is just for the faster code. The numbers are
-//! in `benches/micro/README.md`.
+//! Up to 240 bytes XxHash3 uses no vector instructions; there the choice is just for the faster
+//! code. The numbers are in `benches/micro/README.md`.
 
 use xxhash_rust::{xxh3, xxh32};
 
@@ -117,19 +118,22 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 
 /// The `request_checksum` stamp of a request body: [`checksum`] widened to 128 bits.
 ///
-/// Metadata and session operations and `DeleteSegments` carry it; partition and non-replicated operations carry 0.
+/// Metadata and session operations and `DeleteSegments` carry it; partition and non-replicated
+/// operations carry 0.
 #[must_use]
 pub fn stamp(body: &[u8]) -> u128 {
     u128::from(checksum(body))
 }
 
-/// XxHash32 over a messages key with seed 0. Modulo the partition count it is the partition every SDK picks.
+/// XxHash32 over a messages key with seed 0. Modulo the partition count it is the partition every
+/// SDK picks.
 #[must_use]
 pub fn key_hash(key: &[u8]) -> u32 {
     xxh32::xxh32(key, 0)
 }
 
-/// [`checksum`] over bytes that arrive in pieces: however the input is cut, the result is that of the whole.
+/// [`checksum`] over bytes that arrive in pieces: however the input is cut, the result is that of
+/// the whole.
 #[derive(Clone, Default)]
 pub struct Checksum {
     state: long::State,

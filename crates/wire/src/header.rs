@@ -1,4 +1,5 @@
-//! The 256-byte headers: one module for each shape, the part they share, and the errors of all three.
+//! The 256-byte headers: one module for each shape, the part they share, and the errors of all
+//! three.
 //!
 //! ```text
 //!   0 checksum          u128  zero between client and server
@@ -13,11 +14,12 @@
 //! 128 ...                     differs by shape: see [`RawRequestHeader`], [`ReplyHeader`], [`EvictionHeader`]
 //! ```
 //!
-//! Every integer is little-endian and every struct here has alignment 1, so a header is read where it lies: a cast
-//! from `&[u8]` checks the length and nothing is copied, at any address and on any host byte order.
+//! Every integer is little-endian and every struct here has alignment 1, so a header is read where
+//! it lies: a cast from `&[u8]` checks the length and nothing is copied, at any address and on any
+//! host byte order.
 //!
-//! [`RawRequestHeader`] is any 256 bytes seen as a request; [`RequestHeader`] is one that keeps every rule, and
-//! cannot be made otherwise.
+//! [`RawRequestHeader`] is any 256 bytes seen as a request; [`RequestHeader`] is one that keeps
+//! every rule, and cannot be made otherwise.
 
 mod error;
 pub mod eviction;
@@ -53,9 +55,9 @@ pub const COMMAND_REPLY: u8 = 8;
 /// `command` of an eviction.
 pub const COMMAND_EVICTION: u8 = 13;
 
-/// Largest `command` that is assigned. 0 is reserved; all between that are no request, reply or eviction belong to
-/// the traffic between replicas, which never appears on a client's connection. Servers close a connection on a
-/// larger one.
+/// Largest `command` that is assigned. 0 is reserved; all between that are no request, reply or
+/// eviction belong to the traffic between replicas, which never appears on a client's connection.
+/// Servers close a connection on a larger one.
 pub const COMMAND_ASSIGNED_MAX: u8 = 29;
 
 /// Where the fields stand that all headers share.

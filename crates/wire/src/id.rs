@@ -1,11 +1,13 @@
 //! Message ids: unique, and cheap enough for every record.
 //!
-//! An id is 128 bits: a random base, drawn once, plus a counter. Taking one is an addition; there is no system call,
-//! no clock and no shared memory. Wire has no entropy of its own, so the base comes from the caller.
+//! An id is 128 bits: a random base, drawn once, plus a counter. Taking one is an addition; there
+//! is no system call, no clock and no shared memory. Wire has no entropy of its own, so the base
+//! comes from the caller.
 //!
-//! Two generators, in this process or any other, repeat each other only if one base falls into the stretch of ids
-//! that the other has used. With `g` generators of `n` ids each the chance is below `g * g * n / 2^128`: a thousand
-//! generators that each make a million ids a second for a year (3e13) come to 1e-19.
+//! Two generators, in this process or any other, repeat each other only if one base falls into the
+//! stretch of ids that the other has used. With `g` generators of `n` ids each the chance is below
+//! `g * g * n / 2^128`: a thousand generators that each make a million ids a second for a year
+//! (3e13) come to 1e-19.
 //!
 //! The ids are not secrets: whoever sees one can guess the next.
 
@@ -16,7 +18,8 @@ pub struct MessageIdGenerator {
 }
 
 impl MessageIdGenerator {
-    /// A generator that starts at `base`: 128 random bits, drawn anew for each generator at each process start.
+    /// A generator that starts at `base`: 128 random bits, drawn anew for each generator at each
+    /// process start.
     #[must_use]
     pub const fn new(base: u128) -> Self {
         Self { next: base }

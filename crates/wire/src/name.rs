@@ -1,4 +1,5 @@
-//! Names: of streams, topics, users, tokens, SDKs; and the other short texts that are encoded like them.
+//! Names: of streams, topics, users, tokens, SDKs; and the other short texts that are encoded like
+//! them.
 //!
 //! ```text
 //! length  u8     1 to 255

@@ -1,9 +1,10 @@
 //! Operations, the planes they run on, and command codes.
 //!
-//! An operation is one byte of a header; a command code is the older `u32` name of the same thing. Reads and pings
-//! share the operation [`Operation::NonReplicated`] and carry their code in the header beside it. This module holds
-//! the rules that follow from the operation alone: which plane, who may send it, whether it takes a new request
-//! number, whether its body is stamped, how its reply is framed.
+//! An operation is one byte of a header; a command code is the older `u32` name of the same thing.
+//! Reads and pings share the operation [`Operation::NonReplicated`] and carry their code in the
+//! header beside it. This module holds the rules that follow from the operation alone: which plane,
+//! who may send it, whether it takes a new request number, whether its body is stamped, how its
+//! reply is framed.
 
 use std::fmt;
 
@@ -94,9 +95,11 @@ pub enum Plane {
     Session,
     /// No log: served from the state of the node asked; a retry simply asks again.
     NonReplicated,
-    /// The metadata log: duplicates are recognised by `(client, request)` and recent replies are replayed.
+    /// The metadata log: duplicates are recognised by `(client, request)` and recent replies are
+    /// replayed.
     Metadata,
-    /// The log of one partition: duplicates are recognised within a window, and answered without details.
+    /// The log of one partition: duplicates are recognised within a window, and answered without
+    /// details.
     Partition,
 }
 
@@ -169,14 +172,15 @@ impl Operation {
         matches!(self.as_u8(), 64..=127)
     }
 
-    /// Whether a request of it takes a new request number. Register has number 0 and non-replicated requests repeat
-    /// the current one.
+    /// Whether a request of it takes a new request number. Register has number 0 and non-replicated
+    /// requests repeat the current one.
     #[must_use]
     pub const fn advances_counter(self) -> bool {
         !matches!(self, Self::Register | Self::NonReplicated)
     }
 
-    /// Whether its header carries XxHash3-64 of the body in `request_checksum`: metadata and session operations.
+    /// Whether its header carries XxHash3-64 of the body in `request_checksum`: metadata and
+    /// session operations.
     #[must_use]
     pub const fn is_stamped(self) -> bool {
         matches!(self.plane(), Plane::Session | Plane::Metadata)
@@ -184,8 +188,8 @@ impl Operation {
 
     /// Whether the body of a reply of it starts with a result section.
     ///
-    /// Register replies do so only when they are not empty; this is `true` for them and [`crate::frame::Reply`]
-    /// knows the exception.
+    /// Register replies do so only when they are not empty; this is `true` for them and
+    /// [`crate::frame::Reply`] knows the exception.
     #[must_use]
     pub const fn is_result_framed(self) -> bool {
         match self.plane() {
@@ -196,8 +200,8 @@ impl Operation {
         }
     }
 
-    /// What the client sent when a reply carries this operation: undoes the server's rewrites (64, 65, 68), and is
-    /// the operation itself otherwise.
+    /// What the client sent when a reply carries this operation: undoes the server's rewrites (64,
+    /// 65, 68), and is the operation itself otherwise.
     #[must_use]
     pub const fn client_operation(self) -> Self {
         match self {
@@ -219,8 +223,8 @@ impl Operation {
         }
     }
 
-    /// Its command code. `None` for [`Operation::NonReplicated`], which has many, for [`Operation::Register`], which
-    /// has two, and for what only servers make.
+    /// Its command code. `None` for [`Operation::NonReplicated`], which has many, for
+    /// [`Operation::Register`], which has two, and for what only servers make.
     #[must_use]
     pub const fn command_code(self) -> Option<CommandCode> {
         Some(match self {
@@ -272,11 +276,13 @@ static BY_VALUE: [Option<Operation>; 256] = {
     table
 };
 
-/// The `u32` name of a command. Any number can be carried: a server may know commands that this crate does not.
+/// The `u32` name of a command. Any number can be carried: a server may know commands that this
+/// crate does not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommandCode(pub u32);
 
-/// Declares the known codes once: the constant, its number and the name that [`CommandCode::name`] gives.
+/// Declares the known codes once: the constant, its number and the name that [`CommandCode::name`]
+/// gives.
 macro_rules! command_codes {
     ($($constant:ident = $number:literal, $name:literal;)+) => {
         impl CommandCode {
@@ -358,7 +364,8 @@ command_codes! {
 
 impl CommandCode {
     /// The operation that carries the code. A code that no operation claims, known or not, goes as
-    /// [`Operation::NonReplicated`]; whether the server has such a command is for the server to say.
+    /// [`Operation::NonReplicated`]; whether the server has such a command is for the server to
+    /// say.
     #[must_use]
     pub const fn operation(self) -> Operation {
         if self.0 == Self::LOGIN_REGISTER.0 || self.0 == Self::LOGIN_REGISTER_WITH_PAT.0 {

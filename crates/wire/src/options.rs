@@ -1,11 +1,12 @@
-//! Options of streams, topics and users: settings by key, in the encoding of user headers, but stricter.
+//! Options of streams, topics and users: settings by key, in the encoding of user headers, but
+//! stricter.
 //!
 //! ```text
 //! pairs of key and value, each field: kind u8, length u32, bytes
 //! ```
 //!
-//! Every key is a string and occurs once; at most [`OPTIONS_COUNT_MAX`] pairs and 100,000 bytes. In a request the
-//! block runs to the end of the body, in a reply its length stands before it.
+//! Every key is a string and occurs once; at most [`OPTIONS_COUNT_MAX`] pairs and 100,000 bytes. In
+//! a request the block runs to the end of the body, in a reply its length stands before it.
 
 use crate::WireError;
 use crate::codec::{Decode, Encode, Reader, Writer};
@@ -29,8 +30,8 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     ///
-    /// [`WireError::OutOfRange`] for more than [`OPTIONS_COUNT_MAX`] pairs, [`WireError::Duplicate`] when a key
-    /// occurs twice.
+    /// [`WireError::OutOfRange`] for more than [`OPTIONS_COUNT_MAX`] pairs,
+    /// [`WireError::Duplicate`] when a key occurs twice.
     pub fn new(headers: UserHeaders<'a>) -> Result<Self, WireError> {
         let count = headers.iter().count();
         if count > OPTIONS_COUNT_MAX {

@@ -1,4 +1,5 @@
-//! Partitioning: how a server finds the partition of a send. Clients normally find it themselves and send its id.
+//! Partitioning: how a server finds the partition of a send. Clients normally find it themselves
+//! and send its id.
 //!
 //! ```text
 //! kind    u8    1 balanced, 2 partition id, 3 messages key
@@ -40,8 +41,8 @@ impl<'a> MessagesKey<'a> {
         self.0
     }
 
-    /// The partition of this key in a topic of so many partitions: XxHash32 with seed 0, modulo the count. The same
-    /// in every SDK and on the server.
+    /// The partition of this key in a topic of so many partitions: XxHash32 with seed 0, modulo the
+    /// count. The same in every SDK and on the server.
     #[must_use]
     pub fn partition(&self, partitions_count: NonZeroU32) -> u32 {
         key_hash(self.0) % partitions_count

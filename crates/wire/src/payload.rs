@@ -12,9 +12,9 @@
 //! | [`system`] | get me, get stats, describe options |
 //! | [`token`] | personal access tokens |
 //!
-//! A request implements [`Command`], which names its code and the type of its reply. A reply's payload is what
-//! [`Reply::outcome`](crate::frame::Reply::outcome) gives on success: the result section is gone by then. Commands
-//! that have no type here go as [`Raw`] bodies.
+//! A request implements [`Command`], which names its code and the type of its reply. A reply's
+//! payload is what [`Reply::outcome`](crate::frame::Reply::outcome) gives on success: the result
+//! section is gone by then. Commands that have no type here go as [`Raw`] bodies.
 
 pub mod cluster;
 pub mod consumer;

@@ -7,8 +7,8 @@
 //!   result  u32                   error code, never 0
 //! ```
 //!
-//! Servers write one entry or none. A section with entries is followed by nothing. Anything else is malformed and
-//! never taken for a success.
+//! Servers write one entry or none. A section with entries is followed by nothing. Anything else is
+//! malformed and never taken for a success.
 
 use crate::WireError;
 use crate::code::ErrorCode;
@@ -34,8 +34,9 @@ impl<'a> ResultSection<'a> {
     ///
     /// # Errors
     ///
-    /// [`WireError::Truncated`] when the body ends inside the section, [`WireError::OutOfRange`] when the count is
-    /// above 1, an index is not 0 or a result is 0, [`WireError::Trailing`] when bytes follow a rejection.
+    /// [`WireError::Truncated`] when the body ends inside the section, [`WireError::OutOfRange`]
+    /// when the count is above 1, an index is not 0 or a result is 0, [`WireError::Trailing`] when
+    /// bytes follow a rejection.
     pub fn decode(body: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(body);
         match reader.u32("result count")? {

@@ -5,11 +5,13 @@
 //! field        = kind u8, length u32 little-endian (1..=255), that many bytes
 //! ```
 //!
-//! A key is a string (kind 2). A value is one of the fifteen kinds of [`HeaderKind`]; kinds of a fixed size have
-//! exactly that length, a bool is 0 or 1 and a string is UTF-8. [`UserHeaders`] holds bytes for which all of this has
-//! been checked once, so that a batch can take them without looking again.
+//! A key is a string (kind 2). A value is one of the fifteen kinds of [`HeaderKind`]; kinds of a
+//! fixed size have exactly that length, a bool is 0 or 1 and a string is UTF-8. [`UserHeaders`]
+//! holds bytes for which all of this has been checked once, so that a batch can take them without
+//! looking again.
 //!
-//! Repeated keys are legal on the wire (each reader keeps the last); [`UserHeadersWriter`] never produces them.
+//! Repeated keys are legal on the wire (each reader keeps the last); [`UserHeadersWriter`] never
+//! produces them.
 
 use core::ops::Range;
 
@@ -282,9 +284,9 @@ impl<'a> UserHeaders<'a> {
     ///
     /// # Errors
     ///
-    /// The peer's or caller's bytes are not user headers: more than 100,000 bytes, a kind outside 1..=15, a key
-    /// that is not a string, a length outside 1..=255 or not that of the kind, a bool that is neither 0 nor 1, text
-    /// that is not UTF-8, or an end inside a pair.
+    /// The peer's or caller's bytes are not user headers: more than 100,000 bytes, a kind outside
+    /// 1..=15, a key that is not a string, a length outside 1..=255 or not that of the kind, a bool
+    /// that is neither 0 nor 1, text that is not UTF-8, or an end inside a pair.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, WireError> {
         if bytes.len() > USER_HEADERS_BYTES_MAX {
             return Err(too_long(bytes.len()));
@@ -388,8 +390,8 @@ impl UserHeadersWriter {
     ///
     /// # Errors
     ///
-    /// The caller's key, text or raw bytes are empty or longer than 255 bytes, or all pairs together would exceed
-    /// 100,000 bytes. Nothing is changed then.
+    /// The caller's key, text or raw bytes are empty or longer than 255 bytes, or all pairs
+    /// together would exceed 100,000 bytes. Nothing is changed then.
     pub fn set(&mut self, key: &str, value: &HeaderValue<'_>) -> Result<(), WireError> {
         value.with_bytes(|value_bytes| {
             check_length(KEY.length, 0, key.len(), 1)?;

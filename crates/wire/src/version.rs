@@ -1,4 +1,5 @@
-//! The protocol version: three numbers packed into a `u32`, 10 bits each, ordered like the versions themselves.
+//! The protocol version: three numbers packed into a `u32`, 10 bits each, ordered like the versions
+//! themselves.
 //!
 //! ```text
 //! 31 30 | 29 ... 20 | 19 ... 10 | 9 ... 0
@@ -83,9 +84,9 @@ impl ProtocolVersion {
         self.0 & COMPONENT_MAX
     }
 
-    /// Whether a server of version `server` that takes clients from `server_min` on lets this client in: it must not
-    /// be older than `server_min`, and its major and minor not newer than the server's. A patch never changes the
-    /// wire, so a newer patch is let in.
+    /// Whether a server of version `server` that takes clients from `server_min` on lets this
+    /// client in: it must not be older than `server_min`, and its major and minor not newer than
+    /// the server's. A patch never changes the wire, so a newer patch is let in.
     #[must_use]
     pub const fn is_accepted_by(self, server: Self, server_min: Self) -> bool {
         self.0 >= server_min.0 && self.0 >> COMPONENT_BITS <= server.0 >> COMPONENT_BITS

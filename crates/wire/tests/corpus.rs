@@ -1,4 +1,5 @@
-//! The fuzz targets' corpora, replayed without a fuzzer: every file as it is, and mutated by a fixed generator.
+//! The fuzz targets' corpora, replayed without a fuzzer: every file as it is, and mutated by a
+//! fixed generator.
 
 use std::path::PathBuf;
 

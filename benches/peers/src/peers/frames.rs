@@ -159,7 +159,8 @@ impl Prebuilt {
     }
 }
 
-/// A body that fills a frame of `frame_bytes` as far as whole records do, and how many there are in it.
+/// A body that fills a frame of `frame_bytes` as far as whole records do, and how many there are in
+/// it.
 fn body(payloads: &mut Payloads, frame_bytes: usize) -> (Vec<u8>, u64) {
     let target = SendTarget {
         stream: Identifier::named(STREAM).expect("a name"),

@@ -1,7 +1,7 @@
 //! The raw loops: prebuilt frames, a window of them without an answer, and nothing else.
 //!
-//! What no client can beat on the same socket. This file holds the blocking one; the three on a ring are in
-//! `transport`.
+//! What no client can beat on the same socket. This file holds the blocking one; the three on a
+//! ring are in `transport`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

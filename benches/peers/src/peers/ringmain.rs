@@ -20,7 +20,8 @@ const LARGE_BYTES: usize = 64 * 1024;
 
 pub(crate) fn run(order: &Order, setup: RingmainSetup) -> Result<Report, Failure> {
     let rss_idle_bytes = machine::rss_bytes();
-    // The process has one core, for the shard and the application alike: there is nothing to pin a shard to.
+    // The process has one core, for the shard and the application alike: there is nothing to pin a
+    // shard to.
     let mut engine = Engine::builder()
         .server(format!("iggy://iggy:iggy@{}", order.addr))
         .cores([])

@@ -1,8 +1,8 @@
 //! The official SDK, `iggy` 0.11.0, through its high-level producer.
 //!
-//! The producer names the partition and creates nothing, so that no request of a measured stretch asks for metadata.
-//! A background producer can be flushed only by shutting it down: the warm-up has a producer of its own, on the same
-//! client.
+//! The producer names the partition and creates nothing, so that no request of a measured stretch
+//! asks for metadata. A background producer can be flushed only by shutting it down: the warm-up
+//! has a producer of its own, on the same client.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! The raw loops on a ring: the engine's transport alone, one write path forced, prebuilt frames in its slots.
+//! The raw loops on a ring: the engine's transport alone, one write path forced, prebuilt frames in
+//! its slots.
 //!
-//! No lanes, no accounts, no checksums, no copy by the application: headers are stamped, frames gathered, replies
-//! counted. The transport is what holds the `unsafe` of this, and it is public.
+//! No lanes, no accounts, no checksums, no copy by the application: headers are stamped, frames
+//! gathered, replies counted. The transport is what holds the `unsafe` of this, and it is public.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -55,7 +55,8 @@ pub(super) fn decode_write<'a, T: Decode<'a>>(
     request.ok()
 }
 
-/// Where a consumer's offset is kept: names are hashed to a number, as in the real server. `None` for a group.
+/// Where a consumer's offset is kept: names are hashed to a number, as in the real server. `None`
+/// for a group.
 pub(super) fn consumer_key(consumer: &Consumer<'_>) -> Option<ConsumerKey> {
     match consumer {
         Consumer::Consumer(Identifier::Numeric(number)) => Some(*number),

@@ -5,8 +5,8 @@
 //! reply: result
 //! ```
 //!
-//! A count of 0 or above 1000 gets status 2015 before the log. In the result: a missing stream is 1009, a missing
-//! topic 2010, a full catalog 3013.
+//! A count of 0 or above 1000 gets status 2015 before the log. In the result: a missing stream is
+//! 1009, a missing topic 2010, a full catalog 3013.
 //!
 //! Simplified: none.
 

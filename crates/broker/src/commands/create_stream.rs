@@ -5,8 +5,8 @@
 //! reply: result | stream without topics
 //! ```
 //!
-//! A stream has no options: any key is refused with status 4041 before the log. A name that is taken is 1012 in
-//! the result, and a full catalog 1020.
+//! A stream has no options: any key is refused with status 4041 before the log. A name that is
+//! taken is 1012 in the result, and a full catalog 1020.
 //!
 //! Simplified: none.
 

@@ -5,8 +5,9 @@
 //! reply: result | topic with partitions
 //! ```
 //!
-//! Before the log: more than 1000 partitions get status 2015, an unknown option 4041, a wrong value 4042, a size
-//! below a segment 1019. In the result: a missing stream is 1009, a taken name 2013, a full catalog 2021 or 3013.
+//! Before the log: more than 1000 partitions get status 2015, an unknown option 4041, a wrong value
+//! 4042, a size below a segment 1019. In the result: a missing stream is 1009, a taken name 2013, a
+//! full catalog 2021 or 3013.
 //!
 //! Simplified: of the options only `max_topic_size` has an effect, see `state::topic_options`.
 

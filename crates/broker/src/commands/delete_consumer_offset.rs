@@ -5,8 +5,8 @@
 //! reply: result
 //! ```
 //!
-//! A body or an address that makes no sense gets status 20, an offset that is not stored 3021. Retries as with
-//! `StoreConsumerOffset`.
+//! A body or an address that makes no sense gets status 20, an offset that is not stored 3021.
+//! Retries as with `StoreConsumerOffset`.
 //!
 //! Simplified: consumer groups are answered with status 5.
 

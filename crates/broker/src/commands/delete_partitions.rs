@@ -5,8 +5,9 @@
 //! reply: result
 //! ```
 //!
-//! Removes the last partitions with their records. A count of 0 or above 1000 gets status 2015 before the log. In
-//! the result: a missing stream is 1009, a missing topic 2010, more than there are 2019.
+//! Removes the last partitions with their records. A count of 0 or above 1000 gets status 2015
+//! before the log. In the result: a missing stream is 1009, a missing topic 2010, more than there
+//! are 2019.
 //!
 //! Simplified: none.
 

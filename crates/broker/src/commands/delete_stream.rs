@@ -5,7 +5,8 @@
 //! reply: result
 //! ```
 //!
-//! A missing stream is 1009 in the result. Sends that wait to be committed in it are lost without a reply.
+//! A missing stream is 1009 in the result. Sends that wait to be committed in it are lost without a
+//! reply.
 //!
 //! Simplified: none.
 

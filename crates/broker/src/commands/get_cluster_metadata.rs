@@ -4,8 +4,8 @@
 //! reply: name | nodes
 //! ```
 //!
-//! Simplified: one node, the leader, healthy, at the address that this client reached it by. The other transports
-//! report port 0, not served.
+//! Simplified: one node, the leader, healthy, at the address that this client reached it by. The
+//! other transports report port 0, not served.
 
 use ringmain_wire::codec::Encode;
 use ringmain_wire::payload::Counted;

@@ -5,8 +5,8 @@
 //! reply: partition u32 | current offset u64 | stored offset u64; empty when none is stored
 //! ```
 //!
-//! A body that cannot be read, a missing stream or a missing topic is answered like an offset that is not stored;
-//! a missing partition of a topic that exists with status 3007.
+//! A body that cannot be read, a missing stream or a missing topic is answered like an offset that
+//! is not stored; a missing partition of a topic that exists with status 3007.
 //!
 //! Simplified: consumer groups are answered with status 5.
 

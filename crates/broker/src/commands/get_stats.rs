@@ -4,8 +4,8 @@
 //! reply: see `ringmain_wire::payload::system::Stats`
 //! ```
 //!
-//! Simplified: what is counted here is true; what describes the host (processor, memory, disk, names) is zero or
-//! says that this is no server.
+//! Simplified: what is counted here is true; what describes the host (processor, memory, disk,
+//! names) is zero or says that this is no server.
 
 use ringmain_wire::codec::Encode;
 use ringmain_wire::payload::Counted;

@@ -1,7 +1,7 @@
 //! Logout: operation 3 (code 39), empty body; the reply is empty.
 //!
-//! Forgets the client's registration, its watermark and cached replies. Without a login there is nothing to do,
-//! and that is answered as done.
+//! Forgets the client's registration, its watermark and cached replies. Without a login there is
+//! nothing to do, and that is answered as done.
 //!
 //! Simplified: none.
 

@@ -1,8 +1,9 @@
 //! One command, one file. This one picks the file.
 //!
-//! A request without a login gets status 40 when it is a read, and an eviction when it is replicated. What the
-//! protocol knows and this broker does not do is answered with status 5, and a code that the protocol does not
-//! know with status 3: nothing is met with silence that the real server would answer.
+//! A request without a login gets status 40 when it is a read, and an eviction when it is
+//! replicated. What the protocol knows and this broker does not do is answered with status 5, and a
+//! code that the protocol does not know with status 3: nothing is met with silence that the real
+//! server would answer.
 //!
 //! While replies for slow readers take as much memory as they may, nothing but logins, pings and
 //! sends is admitted (status 58).

@@ -1,6 +1,7 @@
 //! Ping: operation 2, code 1, empty body; the reply is empty. The only read that needs no login.
 //!
-//! Simplified: none. Any frame proves that a client lives, so the heartbeat is recorded before this.
+//! Simplified: none. Any frame proves that a client lives, so the heartbeat is recorded before
+//! this.
 
 use crate::state::{Call, State};
 

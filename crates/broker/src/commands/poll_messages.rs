@@ -5,15 +5,16 @@
 //! reply: partition u32 | current_offset u64 | count u32 | batches as stored
 //! ```
 //!
-//! Strategies: from an offset, from a time, from the first, the last so many, after the consumer's stored offset.
-//! The batch that holds the first or the last message asked for is cut: its header gets the new length, count and
-//! checksum and keeps its base offset, so offsets are still base plus delta.
+//! Strategies: from an offset, from a time, from the first, the last so many, after the consumer's
+//! stored offset. The batch that holds the first or the last message asked for is cut: its header
+//! gets the new length, count and checksum and keeps its base offset, so offsets are still base
+//! plus delta.
 //!
-//! A body that cannot be read is answered as an empty poll, a missing stream, topic or partition with status
-//! 1009, 2010 or 3007, an auto-commit of one consumer too many with 3024.
+//! A body that cannot be read is answered as an empty poll, a missing stream, topic or partition
+//! with status 1009, 2010 or 3007, an auto-commit of one consumer too many with 3024.
 //!
-//! Simplified: consumer groups are answered with status 5. A reply ends before it would pass the protocol's frame
-//! limit.
+//! Simplified: consumer groups are answered with status 5. A reply ends before it would pass the
+//! protocol's frame limit.
 
 use ringmain_wire::batch::{
     BATCH_HEADER_BYTES, BatchReader, Integrity, MESSAGE_HEADER_BYTES, Message, Stamp, stamp,
@@ -119,7 +120,8 @@ impl Reply {
         }
     }
 
-    /// Adds the messages of a stored batch from offset `from` on, `most` at the most. False when they do not fit.
+    /// Adds the messages of a stored batch from offset `from` on, `most` at the most. False when
+    /// they do not fit.
     fn push(&mut self, record: &[u8], from: u64, most: u32) -> bool {
         let batch =
             BatchReader::decode(record, Integrity::Layout).expect("stored batches are well formed");

@@ -5,8 +5,8 @@
 //! reply: result
 //! ```
 //!
-//! Forgets all records and consumer offsets of all its topics; offsets start at 0 again. A missing stream is 1009
-//! in the result.
+//! Forgets all records and consumer offsets of all its topics; offsets start at 0 again. A missing
+//! stream is 1009 in the result.
 //!
 //! Simplified: none.
 

@@ -5,8 +5,8 @@
 //! reply: result
 //! ```
 //!
-//! Forgets all records and consumer offsets; offsets start at 0 again. A missing stream is 1009 and a missing
-//! topic 2010, in the result.
+//! Forgets all records and consumer offsets; offsets start at 0 again. A missing stream is 1009 and
+//! a missing topic 2010, in the result.
 //!
 //! Simplified: none.
 

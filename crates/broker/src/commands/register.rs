@@ -5,9 +5,10 @@
 //! reply: result | user id u32 | session u64 | server protocol version u32 | server version
 //! ```
 //!
-//! The two shapes share the operation and are told apart by the body alone: the password shape is tried first.
-//! Every refusal is an eviction, and its order is the real server's: a body without a readable version and SDK
-//! (15), a version outside the window (14), wrong credentials (9), a wrong token (10), any other shape (15).
+//! The two shapes share the operation and are told apart by the body alone: the password shape is
+//! tried first. Every refusal is an eviction, and its order is the real server's: a body without a
+//! readable version and SDK (15), a version outside the window (14), wrong credentials (9), a wrong
+//! token (10), any other shape (15).
 //!
 //! Simplified: one user, number 0. The window holds one version, the protocol's own.
 

@@ -5,12 +5,14 @@
 //! reply: count u32 = 1 | stream u32, topic u32, partition u32, base_offset u64; empty for a duplicate
 //! ```
 //!
-//! In this order: an address that does not resolve gets status 20; a request that the client's window knows gets
-//! an empty success; a malformed batch, wrong checksums included, gets no reply; a full partition drops the
-//! request without a reply; the rest is stored as sent, with the three stamped fields and the batch checksum over
-//! them. The identity is the one bound to the connection, whatever client and session the header names.
+//! In this order: an address that does not resolve gets status 20; a request that the client's
+//! window knows gets an empty success; a malformed batch, wrong checksums included, gets no reply;
+//! a full partition drops the request without a reply; the rest is stored as sent, with the three
+//! stamped fields and the batch checksum over them. The identity is the one bound to the
+//! connection, whatever client and session the header names.
 //!
-//! Simplified: one replica, so a commit needs no quorum. In sink mode the batch is neither checked nor kept.
+//! Simplified: one replica, so a commit needs no quorum. In sink mode the batch is neither checked
+//! nor kept.
 
 use ringmain_wire::batch::{Integrity, SendMessagesRef, SendTarget};
 use ringmain_wire::code::ErrorCode;

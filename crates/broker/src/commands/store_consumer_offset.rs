@@ -5,9 +5,10 @@
 //! reply: result
 //! ```
 //!
-//! A body or an address that makes no sense gets status 20, an offset above the newest record or into an empty
-//! partition 4100, one consumer too many 3024. With ack 1 a retry is recognized by the partition's window; with
-//! ack 0 it is not, because a single replica stores it without its log.
+//! A body or an address that makes no sense gets status 20, an offset above the newest record or
+//! into an empty partition 4100, one consumer too many 3024. With ack 1 a retry is recognized by
+//! the partition's window; with ack 0 it is not, because a single replica stores it without its
+//! log.
 //!
 //! Simplified: consumer groups are answered with status 5.
 

@@ -5,8 +5,8 @@
 //! reply: result
 //! ```
 //!
-//! Any option is refused with status 4041 before the log. A missing stream is 1009 and a taken name 1012, in the
-//! result.
+//! Any option is refused with status 4041 before the log. A missing stream is 1009 and a taken name
+//! 1012, in the result.
 //!
 //! Simplified: none.
 

@@ -5,8 +5,8 @@
 //! reply: result
 //! ```
 //!
-//! Before the log: an option that cannot be changed is refused with status 4041, a wrong value with 4042. In the
-//! result: a missing stream is 1009, a missing topic 2010, a taken name 2013.
+//! Before the log: an option that cannot be changed is refused with status 4041, a wrong value
+//! with 4042. In the result: a missing stream is 1009, a missing topic 2010, a taken name 2013.
 //!
 //! Simplified: a new size is not held against the topic's segment size.
 

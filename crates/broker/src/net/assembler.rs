@@ -6,10 +6,11 @@
 //!                 borrowed by the core                                 given to the core, kept by the log
 //! ```
 //!
-//! Memory follows the bytes that arrived, never the length a peer announced: a frame buffer starts at
-//! 256 KiB, or at the size of the frame before, and doubles as it fills. It has a little room behind the frame for
-//! the beginning of the next, so that of a run of large frames next to nothing is copied and each is one read. In
-//! sink mode the rest of a large frame is read over and over into the connection buffer.
+//! Memory follows the bytes that arrived, never the length a peer announced: a frame buffer starts
+//! at 256 KiB, or at the size of the frame before, and doubles as it fills. It has a little room
+//! behind the frame for the beginning of the next, so that of a run of large frames next to nothing
+//! is copied and each is one read. In sink mode the rest of a large frame is read over and over
+//! into the connection buffer.
 
 use ringmain_wire::header::HEADER_BYTES;
 
@@ -27,7 +28,8 @@ const BUFFER_BYTES_SINK: usize = 1 << 20;
 /// First size of a frame buffer.
 const FRAME_BUFFER_BYTES: usize = 256 << 10;
 
-/// Bytes of a frame that sink mode looks at: the header and the longest metadata of a `SendMessages`.
+/// Bytes of a frame that sink mode looks at: the header and the longest metadata of a
+/// `SendMessages`.
 pub(crate) const SINK_HEAD_BYTES: usize = HEADER_BYTES + 1024;
 
 /// What is read behind a large frame to see what follows: a header and a bit.
@@ -86,9 +88,10 @@ pub(crate) struct Assembler {
     partial: Option<Partial>,
     /// Bytes of the current frame that sink mode still throws away.
     skip: usize,
-    /// Sink mode: the head of the frame whose rest is being thrown away. Handed out behind the last byte of it, as a
-    /// whole frame would be: an answer any earlier would leave that byte without the acknowledgement that rides on the
-    /// answer, and a sender of zero-copy writes waiting for the peer's delayed one.
+    /// Sink mode: the head of the frame whose rest is being thrown away. Handed out behind the last
+    /// byte of it, as a whole frame would be: an answer any earlier would leave that byte without
+    /// the acknowledgement that rides on the answer, and a sender of zero-copy writes waiting for
+    /// the peer's delayed one.
     head: Vec<u8>,
     head_due: bool,
     sink: bool,
@@ -181,8 +184,8 @@ impl Assembler {
         }
     }
 
-    /// The next frame, `None` when more bytes are needed. `allocate` is asked for memory of at least so many bytes when
-    /// a large frame begins.
+    /// The next frame, `None` when more bytes are needed. `allocate` is asked for memory of at
+    /// least so many bytes when a large frame begins.
     pub(crate) fn next_frame(
         &mut self,
         allocate: impl FnOnce(usize) -> Vec<u8>,

@@ -1,8 +1,8 @@
 //! The two tasks of a connection.
 //!
-//! Closing has an order: the writer writes what is queued and shuts its side; the reader throws away what still
-//! comes, for a short time, so that the peer's last bytes do not turn the close into a reset that destroys
-//! replies on their way; then both let go and the socket is closed.
+//! Closing has an order: the writer writes what is queued and shuts its side; the reader throws
+//! away what still comes, for a short time, so that the peer's last bytes do not turn the close
+//! into a reset that destroys replies on their way; then both let go and the socket is closed.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -157,8 +157,8 @@ impl Reader {
         self.handle.aborted.get() || self.is_closing()
     }
 
-    /// Accounts a change of the memory that a partial frame holds. False when all of them together hold too much,
-    /// and this one has to go.
+    /// Accounts a change of the memory that a partial frame holds. False when all of them together
+    /// hold too much, and this one has to go.
     fn charge(&self, before: usize, after: usize) -> bool {
         let bytes = self.shared.inbound_bytes.get() - before + after;
         self.shared.inbound_bytes.set(bytes);

@@ -1,7 +1,7 @@
 //! Commands from the handle, which lives in another thread.
 //!
-//! A command goes through a channel and a byte through a socket pair wakes the thread for it. The end of the
-//! socket pair is the order to stop.
+//! A command goes through a channel and a byte through a socket pair wakes the thread for it. The
+//! end of the socket pair is the order to stop.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;

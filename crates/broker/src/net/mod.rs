@@ -9,8 +9,9 @@
 //!   watch    --calls---> a task that notices a ring that fails  (a thread of its own)
 //! ```
 //!
-//! Every call into the state ends with [`Shared::settle`], which wakes the writers, readers and the timer that
-//! have something new to do. A reader stops while its writer is behind, see [`State::is_behind`].
+//! Every call into the state ends with [`Shared::settle`], which wakes the writers, readers and the
+//! timer that have something new to do. A reader stops while its writer is behind, see
+//! [`State::is_behind`].
 
 mod assembler;
 mod connection;

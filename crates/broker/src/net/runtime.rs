@@ -1,4 +1,5 @@
-//! The broker's thread: picks the kernel interface, runs the tasks, and ends only when nothing is in flight.
+//! The broker's thread: picks the kernel interface, runs the tasks, and ends only when nothing is
+//! in flight.
 
 use std::io;
 use std::net::TcpListener as StdListener;

@@ -1,12 +1,13 @@
 //! Scripted faults: which frame triggers what.
 //!
-//! A script is a list of faults. Each fault counts the requests that match its trigger, and acts on the ones that
-//! the trigger picks. Counting starts with the broker and nothing else feeds it, no clock and no chance: the same
-//! script and the same bytes in give the same behaviour. Only [`Action::Delay`], [`Action::StallReading`] and the
-//! down time of a restart use the clock, because time is what they are about.
+//! A script is a list of faults. Each fault counts the requests that match its trigger, and acts on
+//! the ones that the trigger picks. Counting starts with the broker and nothing else feeds it, no
+//! clock and no chance: the same script and the same bytes in give the same behaviour. Only
+//! [`Action::Delay`], [`Action::StallReading`] and the down time of a restart use the clock,
+//! because time is what they are about.
 //!
-//! All faults count every request. The first of the list that is due acts, alone; another one that is due with the
-//! same request does nothing, and that does not use it up.
+//! All faults count every request. The first of the list that is due acts, alone; another one that
+//! is due with the same request does nothing, and that does not use it up.
 //!
 //! ```
 //! use ringmain_broker::{Action, Broker, Fault, Script};
@@ -125,7 +126,8 @@ pub(crate) enum RequestMatch {
 }
 
 impl Fault {
-    /// A fault that counts requests of one operation, and drops the first of them once unless told otherwise.
+    /// A fault that counts requests of one operation, and drops the first of them once unless told
+    /// otherwise.
     #[must_use]
     pub fn on(operation: Operation) -> Self {
         Self::matching(RequestMatch::Operation(operation))
@@ -194,10 +196,11 @@ impl Fault {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Answers with this status and does not execute it. Logins too, although a real server would evict.
+    /// Answers with this status and does not execute it. Logins too, although a real server would
+    /// evict.
     Refuse(ErrorCode),
-    /// Answers a result-framed operation with this code in its result section and does not execute it. Operations
-    /// without a result section get the status.
+    /// Answers a result-framed operation with this code in its result section and does not execute
+    /// it. Operations without a result section get the status.
     Reject(ErrorCode),
     /// Ignores it: no execution, no reply.
     Drop,
@@ -223,14 +226,16 @@ pub enum Action {
         /// Microseconds.
         us: u64,
     },
-    /// Ends the session of its connection with this reason instead of executing it. The connection stays open, and
-    /// what still comes on it is answered as without a login.
+    /// Ends the session of its connection with this reason instead of executing it. The connection
+    /// stays open, and what still comes on it is answered as without a login.
     Evict(EvictionReason),
-    /// Does something to the whole broker first, and then executes it, unless its connection is gone.
+    /// Does something to the whole broker first, and then executes it, unless its connection is
+    /// gone.
     Broker(Act),
 }
 
-/// Something that happens to the whole broker: by a script, or at once with [`Broker::act`](crate::Broker::act).
+/// Something that happens to the whole broker: by a script, or at once with
+/// [`Broker::act`](crate::Broker::act).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Act {
@@ -245,12 +250,14 @@ pub enum Act {
     LoseClientTable,
     /// Forgets the duplicate windows of all partitions: a retry is stored again.
     LoseWindows,
-    /// Moves the metadata log back, so that the next logins get epochs that are not above earlier ones.
+    /// Moves the metadata log back, so that the next logins get epochs that are not above earlier
+    /// ones.
     JumpEpochBack {
         /// Positions to go back.
         by: u64,
     },
-    /// Commits nothing from now on: partitions fill up, and past 96 sends each drop the next without a reply.
+    /// Commits nothing from now on: partitions fill up, and past 96 sends each drop the next
+    /// without a reply.
     HoldCommits,
     /// Commits what was held, and goes on.
     ReleaseCommits,

@@ -1,7 +1,7 @@
 //! Streams, topics and partitions: what exists, how it is named, and what it holds.
 //!
-//! Numbers are given out as the real server does: the lowest one that is free. Partitions of a topic are
-//! numbered from 0 without a gap, so an id is an index.
+//! Numbers are given out as the real server does: the lowest one that is free. Partitions of a
+//! topic are numbered from 0 without a gap, so an id is an index.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -1,7 +1,8 @@
-//! Who is registered, under which fence epoch, and the last replies to each client's metadata operations.
+//! Who is registered, under which fence epoch, and the last replies to each client's metadata
+//! operations.
 //!
-//! A request above a client's watermark is new, even far above; at or below it the cached reply is repeated,
-//! or, when that is gone, the client learns that the request was applied.
+//! A request above a client's watermark is new, even far above; at or below it the cached reply is
+//! repeated, or, when that is gone, the client learns that the request was applied.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -77,8 +78,8 @@ impl ClientTable {
         self.clients.get(&client).map(|entry| entry.epoch)
     }
 
-    /// Binds `client` under `epoch`, keeping the watermark and replies of an earlier registration. A full
-    /// table evicts its longest idle client, which is returned.
+    /// Binds `client` under `epoch`, keeping the watermark and replies of an earlier registration.
+    /// A full table evicts its longest idle client, which is returned.
     pub(crate) fn register(&mut self, client: u128, epoch: u64) -> Option<u128> {
         if let Some(entry) = self.clients.get_mut(&client) {
             entry.epoch = epoch;

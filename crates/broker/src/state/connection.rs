@@ -1,4 +1,5 @@
-//! One connection as the broker's state sees it: who is bound to it, and what is still to be written.
+//! One connection as the broker's state sees it: who is bound to it, and what is still to be
+//! written.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -6,8 +7,8 @@ use std::net::SocketAddr;
 use crate::limits::{OUTBOX_BYTES_MAX, REPLIES_HELD_MAX};
 use crate::script::ReplyFault;
 
-/// Number of a connection, from 1 in the order of acceptance. It is also the transport id that the protocol
-/// puts into replies of the partition plane.
+/// Number of a connection, from 1 in the order of acceptance. It is also the transport id that the
+/// protocol puts into replies of the partition plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ConnectionKey(pub(crate) u64);
 

@@ -1,4 +1,5 @@
-//! The records of one partition: batches as they were stored, oldest first, found by offset or by time.
+//! The records of one partition: batches as they were stored, oldest first, found by offset or by
+//! time.
 //!
 //! Invariants: offsets are dense from the first batch to `next_offset`; base timestamps never fall.
 
@@ -12,7 +13,8 @@ const BATCH_OVERHEAD_BYTES: usize = 2 * (size_of::<StoredBatch>() + size_of::<(u
 /// Entries of a queue that are not worth giving back.
 const QUEUE_ROOM_MIN: usize = 64;
 
-/// One batch as stored: header with the three stamped fields and the recomputed checksum, then the frames.
+/// One batch as stored: header with the three stamped fields and the recomputed checksum, then the
+/// frames.
 #[derive(Debug)]
 pub(crate) struct StoredBatch {
     /// The frame buffer that came off the socket, or a copy of the record alone.
@@ -167,8 +169,8 @@ impl PartitionLog {
         *self = Self::default();
     }
 
-    /// Batches from the one that holds `offset` on, oldest first. An offset before the first kept record
-    /// starts at that record.
+    /// Batches from the one that holds `offset` on, oldest first. An offset before the first kept
+    /// record starts at that record.
     pub(crate) fn batches_from_offset(&self, offset: u64) -> impl Iterator<Item = &StoredBatch> {
         let first = self
             .batches

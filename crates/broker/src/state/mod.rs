@@ -1,9 +1,9 @@
-//! What the broker knows, without its sockets: time comes as an argument, bytes go out as they are queued. It knows
-//! neither the commands, which change it, nor `net`, which moves the bytes.
+//! What the broker knows, without its sockets: time comes as an argument, bytes go out as they are
+//! queued. It knows neither the commands, which change it, nor `net`, which moves the bytes.
 //!
-//! Contract: give every frame to `commands::receive`, tell of connects and disconnects, call [`State::tick`] when
-//! [`State::next_due_us`] has come, and after each of these write what [`State::next_outgoing`] returns for the
-//! connections of [`State::take_touched`].
+//! Contract: give every frame to `commands::receive`, tell of connects and disconnects, call
+//! [`State::tick`] when [`State::next_due_us`] has come, and after each of these write what
+//! [`State::next_outgoing`] returns for the connections of [`State::take_touched`].
 
 mod catalog;
 mod client_table;
@@ -97,7 +97,8 @@ pub(crate) struct State {
     down_until_us: u64,
     /// What a script does to the reply of the frame at hand. `None` between frames.
     reply_fault: Option<ReplyFault>,
-    /// Memory of evicted batches, for the next large frames: fresh memory costs more than the checksums.
+    /// Memory of evicted batches, for the next large frames: fresh memory costs more than the
+    /// checksums.
     spare: Vec<Vec<u8>>,
     /// Where reply frames are put together.
     scratch: Vec<u8>,
@@ -132,7 +133,8 @@ impl State {
         }
     }
 
-    /// Takes a new connection; `None` when there are too many or the broker is down, and it is to be closed at once.
+    /// Takes a new connection; `None` when there are too many or the broker is down, and it is to
+    /// be closed at once.
     pub(crate) fn connect(
         &mut self,
         peer: SocketAddr,
@@ -325,8 +327,9 @@ impl State {
         }
     }
 
-    /// Whether a connection has too much to write for more requests of it to be read. One that has nothing to write now
-    /// is always read: nothing would wake its reader, and what a script holds may wait for more requests.
+    /// Whether a connection has too much to write for more requests of it to be read. One that has
+    /// nothing to write now is always read: nothing would wake its reader, and what a script holds
+    /// may wait for more requests.
     pub(crate) fn is_behind(&self, key: ConnectionKey) -> bool {
         let connection = self.connections.get(&key);
         let waiting = connection.map_or(0, Connection::queued_bytes);

@@ -1,8 +1,9 @@
-//! One partition: its log, what it remembers of requests, its consumers' offsets, and what it has not yet
-//! committed.
+//! One partition: its log, what it remembers of requests, its consumers' offsets, and what it has
+//! not yet committed.
 //!
-//! A send is committed at once unless commits are delayed (a builder option) or held (a fault). Then up to 32
-//! wait as uncommitted and 64 more in a queue; the next one is dropped without a reply, as the real server does.
+//! A send is committed at once unless commits are delayed (a builder option) or held (a fault).
+//! Then up to 32 wait as uncommitted and 64 more in a queue; the next one is dropped without a
+//! reply, as the real server does.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -127,8 +128,8 @@ impl Partition {
         self.uncommitted.clear();
     }
 
-    /// Forgets records, consumer offsets and what is not committed. Windows stay: a purge does not make a
-    /// retry new.
+    /// Forgets records, consumer offsets and what is not committed. Windows stay: a purge does not
+    /// make a retry new.
     pub(crate) fn purge(&mut self) {
         self.log.purge();
         self.offsets.clear();

@@ -1,7 +1,8 @@
 //! Replies and evictions: which fields echo the request and which are the broker's own.
 //!
-//! A direct reply echoes; its `op` is the session and its `commit` the position of the metadata log. A committed
-//! reply names the cluster and carries its own position twice, with the time of the commit.
+//! A direct reply echoes; its `op` is the session and its `commit` the position of the metadata
+//! log. A committed reply names the cluster and carries its own position twice, with the time of
+//! the commit.
 
 use ringmain_wire::code::ErrorCode;
 use ringmain_wire::eviction::EvictionReason;

@@ -41,8 +41,8 @@ pub(crate) struct ValidBatch {
 }
 
 impl State {
-    /// Answers a partition request that its client's window knows, or absorbs one that waits to be committed. False
-    /// when it is new.
+    /// Answers a partition request that its client's window knows, or absorbs one that waits to be
+    /// committed. False when it is new.
     pub(crate) fn answer_known(&mut self, call: &Call, place: Place) -> bool {
         let client = match self.session(call.connection) {
             Some(session) if self.config.profile == Profile::Release => session.client,
@@ -83,8 +83,8 @@ impl State {
         self.reply(call, &fields, body);
     }
 
-    /// Changes the consumer offsets of a partition. `logged` changes go through its log and its window, at once even
-    /// while sends wait to be committed.
+    /// Changes the consumer offsets of a partition. `logged` changes go through its log and its
+    /// window, at once even while sends wait to be committed.
     pub(crate) fn write_offset(
         &mut self,
         call: &Call,

@@ -1,4 +1,5 @@
-//! Sessions: who is bound to which connection under which epoch, and the commits of the metadata log.
+//! Sessions: who is bound to which connection under which epoch, and the commits of the metadata
+//! log.
 
 use ringmain_wire::code::ErrorCode;
 use ringmain_wire::eviction::EvictionReason;
@@ -13,8 +14,8 @@ use crate::profile::Profile;
 const HEARTBEAT_PATIENCE: (u64, u64) = (6, 5);
 
 impl State {
-    /// Binds `client` to the connection of `call` and returns its epoch. A connection that is bound already keeps
-    /// what it has.
+    /// Binds `client` to the connection of `call` and returns its epoch. A connection that is bound
+    /// already keeps what it has.
     pub(crate) fn register(&mut self, call: &Call, client: u128) -> u64 {
         self.stats.logins += 1;
         if let Some(session) = self.session(call.connection) {
@@ -38,8 +39,8 @@ impl State {
         Some(session)
     }
 
-    /// A session ended without a logout. The captured server logs it out; a release keeps its history, so that
-    /// the client can resume.
+    /// A session ended without a logout. The captured server logs it out; a release keeps its
+    /// history, so that the client can resume.
     pub(super) fn session_lost(&mut self, session: Session) {
         if self.config.profile == Profile::Edge5 {
             self.commit_logout(session);
@@ -54,8 +55,8 @@ impl State {
         }
     }
 
-    /// Evicts clients that were silent for too long. The captured server evicts members of consumer groups only, and
-    /// there are none here.
+    /// Evicts clients that were silent for too long. The captured server evicts members of consumer
+    /// groups only, and there are none here.
     pub(super) fn evict_silent(&mut self, now: Now) {
         if self.config.profile == Profile::Edge5 {
             return;
@@ -81,8 +82,9 @@ impl State {
         }
     }
 
-    /// Runs a metadata request through the client table: executes a new one, repeats the reply of an old one,
-    /// fences the holder of an older epoch. `execute` returns the payload behind the result section.
+    /// Runs a metadata request through the client table: executes a new one, repeats the reply of
+    /// an old one, fences the holder of an older epoch. `execute` returns the payload behind the
+    /// result section.
     pub(crate) fn metadata(
         &mut self,
         call: &Call,

@@ -1,7 +1,9 @@
-//! Options of a topic: which keys there are, what the server fills in, and what of it the broker obeys.
+//! Options of a topic: which keys there are, what the server fills in, and what of it the broker
+//! obeys.
 //!
-//! All known keys are checked, stored and reported. Only `max_topic_size` has an effect: it lowers the topic's
-//! retention. Expiry, compression, segments and durability have none in a broker without a clock or a disk.
+//! All known keys are checked, stored and reported. Only `max_topic_size` has an effect: it lowers
+//! the topic's retention. Expiry, compression, segments and durability have none in a broker
+//! without a clock or a disk.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +42,8 @@ enum Shape {
     Quantity,
 }
 
-/// One known option: key, shape, and the value that the server fills in; `None` where it fills in nothing.
+/// One known option: key, shape, and the value that the server fills in; `None` where it fills in
+/// nothing.
 struct Known {
     key: &'static str,
     shape: Shape,
@@ -125,7 +128,8 @@ impl Known {
     }
 }
 
-/// The options of a topic. Each block holds its pairs by rising key, which is the order on the wire.
+/// The options of a topic. Each block holds its pairs by rising key, which is the order on the
+/// wire.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TopicOptions {
     /// Keys that the client sent.

@@ -1,7 +1,8 @@
 //! What a partition remembers of each client's requests, so that a retry is not stored twice.
 //!
-//! Per client: the highest committed request id (the watermark) and one bit for each of the 128 ids that end
-//! with it. Ids further below are taken as committed, whether or not they ever were: the protocol's known gap.
+//! Per client: the highest committed request id (the watermark) and one bit for each of the 128 ids
+//! that end with it. Ids further below are taken as committed, whether or not they ever were: the
+//! protocol's known gap.
 //!
 //! ```text
 //!              watermark - 127                      watermark
@@ -66,8 +67,8 @@ impl CommittedWindow {
         }
     }
 
-    /// Records a commit. `make_room` asks that a new client displaces one of this partition's, whatever its
-    /// count. Returns how many clients were forgotten (0 or 1).
+    /// Records a commit. `make_room` asks that a new client displaces one of this partition's,
+    /// whatever its count. Returns how many clients were forgotten (0 or 1).
     pub(crate) fn commit(&mut self, client: u128, request: u64, make_room: bool) -> usize {
         self.commits += 1;
         let used_at = self.commits;
@@ -121,7 +122,8 @@ impl ClientWindow {
             };
             self.watermark = request;
         }
-        // A send can wait for its commit while the client's other requests run ahead by more than the window.
+        // A send can wait for its commit while the client's other requests run ahead by more than
+        // the window.
         let below = self.watermark - request;
         if below < WINDOW_IDS {
             self.committed |= 1 << below;

@@ -1,7 +1,8 @@
 //! The latency of every single record at the cost of one time stamp a record and one a batch.
 //!
-//! All records of a batch resolve at one moment. The waker of the batch's first receipt takes that moment on the shard
-//! thread, so it is exact however late this thread looks; the start of every record is kept until then.
+//! All records of a batch resolve at one moment. The waker of the batch's first receipt takes that
+//! moment on the shard thread, so it is exact however late this thread looks; the start of every
+//! record is kept until then.
 //!
 //! ```text
 //! sent() -> open group of the partition -> (next batch begins) -> closed groups, oldest first -> histogram
@@ -126,7 +127,8 @@ impl Latency {
             .extend(self.open.iter_mut().filter_map(Option::take));
         for group in std::mem::take(&mut self.closed) {
             let resolved_ns = match group.stamp.resolved_ns.load(Ordering::Acquire) {
-                // The answer is there, and the waker, called right after it is written, is about to run.
+                // The answer is there, and the waker, called right after it is written, is about to
+                // run.
                 0 => self.clock.elapsed().as_nanos() as u64,
                 resolved_ns => resolved_ns,
             };

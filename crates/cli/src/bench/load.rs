@@ -12,8 +12,8 @@ const PAYLOADS: usize = 64;
 /// Distance between them.
 const STRIDE_BYTES: usize = 64;
 
-/// Payloads of one size. Noise rather than zeroes, so that nothing on the way gets them for less; the same noise in
-/// every run.
+/// Payloads of one size. Noise rather than zeroes, so that nothing on the way gets them for less;
+/// the same noise in every run.
 pub(super) struct Payloads {
     noise: Bytes,
     record_bytes: usize,
@@ -63,11 +63,12 @@ pub(super) struct Pace {
     end: Instant,
 }
 
-/// How long after the end records that were due before it may still be sent: a thread that woke late catches up.
+/// How long after the end records that were due before it may still be sent: a thread that woke
+/// late catches up.
 pub(super) const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// Sleeping is cut short by this much and the rest is spent asking for the time: the kernel's timers are late by up to 50 us and
-/// a wake-up takes a few more.
+/// Sleeping is cut short by this much and the rest is spent asking for the time: the kernel's
+/// timers are late by up to 50 us and a wake-up takes a few more.
 const SPIN: Duration = Duration::from_micros(150);
 
 impl Pace {
@@ -75,8 +76,9 @@ impl Pace {
         Pace { rate, clock, end }
     }
 
-    /// Waits until record `number` (from 0) is due. Returns when it was due and what time it is, both in nanoseconds
-    /// since the clock's start; `None` when the time is over or a signal has come.
+    /// Waits until record `number` (from 0) is due. Returns when it was due and what time it is,
+    /// both in nanoseconds since the clock's start; `None` when the time is over or a signal has
+    /// come.
     pub(super) fn start_ns(&self, number: u64, interrupt: &Interrupt) -> Option<(u64, u64)> {
         let end_ns = (self.end - self.clock).as_nanos() as u64;
         let due = self.rate.map(|rate| due_ns(number, rate));

@@ -18,12 +18,14 @@ const QUANTILES: [(&str, u64); 5] = [
     ("p99.9", 1_000),
     ("p99.99", 10_000),
 ];
-/// Records that must be slower than a quantile for it to be shown: fewer say more of chance than of the run.
+/// Records that must be slower than a quantile for it to be shown: fewer say more of chance than of
+/// the run.
 const SLOWER_MIN: u64 = 10;
 
 /// A rate is held when this much of it was reached.
 const HELD: f64 = 0.99;
-/// What the answers of a run may come late at its end beyond the median latency: one pause of a busy machine.
+/// What the answers of a run may come late at its end beyond the median latency: one pause of a
+/// busy machine.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Everything a run found out.
@@ -57,8 +59,8 @@ impl Report<'_> {
         self.stored() * u64::from(self.record_bytes)
     }
 
-    /// The time that rates count: all of sending, and the wait for the last answer. Not from the first record to the last,
-    /// which is one interval less than there were.
+    /// The time that rates count: all of sending, and the wait for the last answer. Not from the
+    /// first record to the last, which is one interval less than there were.
     fn elapsed(&self) -> Duration {
         self.stopped.max(self.last_resolved)
     }
@@ -83,7 +85,8 @@ impl Report<'_> {
     pub(super) fn missed_rate(&self) -> Option<MissedRate> {
         let (offered, never_sent) = (self.offered()?, self.never_sent()?);
         let median = Duration::from_nanos(self.latency_ns.value_at_quantile(0.5));
-        // A steady run has its last answers the usual latency after its end. A growing queue has them far later.
+        // A steady run has its last answers the usual latency after its end. A growing queue has
+        // them far later.
         let late = self.last_resolved.saturating_sub(median + PAUSE);
         let seconds = self.stopped.max(late).as_secs_f64();
         let due = offered as f64 * ratio(seconds, self.stopped.as_secs_f64());
@@ -96,7 +99,8 @@ impl Report<'_> {
         })
     }
 
-    /// Name and latency in microseconds of every quantile and of the maximum; `None` when too few records tell.
+    /// Name and latency in microseconds of every quantile and of the maximum; `None` when too few
+    /// records tell.
     fn latencies_us(&self) -> impl Iterator<Item = (&'static str, Option<f64>)> {
         let max = (!self.latency_ns.is_empty()).then(|| self.latency_ns.max() as f64 / 1e3);
         QUANTILES
@@ -144,9 +148,9 @@ impl Report<'_> {
         table
     }
 
-    /// One JSON object. Units are in the names; latencies are those of stored records, `null` where too few tell.
-    /// What is offered and never sent is `null` without a rate. `stats` is the engine's own object, which goes in as
-    /// it is.
+    /// One JSON object. Units are in the names; latencies are those of stored records, `null` where
+    /// too few tell. What is offered and never sent is `null` without a rate. `stats` is the
+    /// engine's own object, which goes in as it is.
     pub(super) fn json(&self, stats: &str) -> String {
         let latencies: Vec<String> = self
             .latencies_us()
@@ -188,8 +192,8 @@ impl Report<'_> {
     }
 }
 
-/// The latency, in microseconds, that one record in `one_in` exceeds; `None` when too few are slower for it to mean
-/// anything.
+/// The latency, in microseconds, that one record in `one_in` exceeds; `None` when too few are
+/// slower for it to mean anything.
 pub(super) fn quantile_us(latency_ns: &Histogram<u64>, one_in: u64) -> Option<f64> {
     let quantile = 1.0 - 1.0 / one_in as f64;
     (latency_ns.len() >= one_in * SLOWER_MIN)
@@ -308,7 +312,8 @@ mod tests {
         }
     }
 
-    /// A run of two seconds at a rate: how many records were accepted and stored, and when the last answer came.
+    /// A run of two seconds at a rate: how many records were accepted and stored, and when the last
+    /// answer came.
     fn rated(latency_ns: &Histogram<u64>, rate: u64, stored: u64, last_ms: u64) -> Report<'_> {
         Report {
             rate: Some(rate),

@@ -9,7 +9,8 @@ fn figure(json: &str, name: &str) -> f64 {
     after[..end].parse().expect(name)
 }
 
-/// Runs it to its end, which is well, or says that the rate was not held: a test must not depend on the machine.
+/// Runs it to its end, which is well, or says that the rate was not held: a test must not depend on
+/// the machine.
 fn bench(arguments: &[&str]) -> (String, bool) {
     let mut command = ringmain(&["bench"]);
     command.args(arguments);

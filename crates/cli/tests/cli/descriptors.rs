@@ -1,5 +1,5 @@
-//! What stands on the other side of standard input and output: descriptors that do not block, readers that stand still,
-//! names that are no text.
+//! What stands on the other side of standard input and output: descriptors that do not block,
+//! readers that stand still, names that are no text.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,7 +19,8 @@ fn pair() -> (UnixStream, UnixStream) {
     (ours, theirs)
 }
 
-/// Starts `command` with a standard output that does not block and has no room. Returns our end and what fills it.
+/// Starts `command` with a standard output that does not block and has no room. Returns our end and
+/// what fills it.
 fn start_with_full_output(command: &mut Command) -> (Process, UnixStream, usize) {
     let (ours, mut theirs) = pair();
     let mut filled = 0;

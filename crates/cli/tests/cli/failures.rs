@@ -1,4 +1,5 @@
-//! Every way in which a command fails for a reason outside of it: one sentence, the documented exit code, no password.
+//! Every way in which a command fails for a reason outside of it: one sentence, the documented exit
+//! code, no password.
 
 use std::fs;
 use std::process::Command;
@@ -128,8 +129,8 @@ fn nobody_listens_at_the_address() {
 
 #[test]
 fn the_host_is_unknown() {
-    // A name that can have no address, however the machine resolves names: labels end at 63 bytes on the wire, and a
-    // resolver refuses it before it asks anybody.
+    // A name that can have no address, however the machine resolves names: labels end at 63 bytes
+    // on the wire, and a resolver refuses it before it asks anybody.
     let url = format!("iggy://iggy:{SECRET}@no-such-host.invalid:8090");
     failed(&run(send(&url), b"a\n"), 4, "no-such-host.invalid");
 }

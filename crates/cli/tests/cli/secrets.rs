@@ -1,4 +1,5 @@
-//! A secret is planted wherever one can stand, and looked for in everything that the product prints.
+//! A secret is planted wherever one can stand, and looked for in everything that the product
+//! prints.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Whatever fault the server commits: `send` stops at the first line that is not stored, and the log holds the lines
-//! before it, in order and once, and nothing behind it.
+//! Whatever fault the server commits: `send` stops at the first line that is not stored, and the
+//! log holds the lines before it, in order and once, and nothing behind it.
 
 use crate::support::{Broker, Ended, Process};
 

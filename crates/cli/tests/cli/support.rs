@@ -1,6 +1,8 @@
-//! Runs the built `ringmain` as a user does: as a process, against a broker in another process on loopback.
+//! Runs the built `ringmain` as a user does: as a process, against a broker in another process on
+//! loopback.
 //!
-//! Nothing waits without end: a process that has not ended after [`PATIENCE`] is killed and fails the test.
+//! Nothing waits without end: a process that has not ended after [`PATIENCE`] is killed and fails
+//! the test.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -80,7 +82,8 @@ impl Process {
         }
     }
 
-    /// Writes to its standard input, which stays open. A process that ended early does not read all of it.
+    /// Writes to its standard input, which stays open. A process that ended early does not read all
+    /// of it.
     pub(crate) fn write(&mut self, input: &[u8]) {
         let stdin = self.input.as_mut().expect("open");
         let _ = stdin.write_all(input).and_then(|()| stdin.flush());
@@ -103,7 +106,8 @@ impl Process {
         assert!(status.expect("a shell").success());
     }
 
-    /// Waits until its main thread waits for something, or it has ended: the process does not go on by itself.
+    /// Waits until its main thread waits for something, or it has ended: the process does not go on
+    /// by itself.
     ///
     /// The letter stands behind the name of the process, in parentheses, in `/proc/PID/stat`.
     pub(crate) fn wait_until_it_waits(&self) {
@@ -140,7 +144,8 @@ impl Process {
     fn feed(mut self, input: &[u8]) -> Self {
         let input = input.to_vec();
         let mut stdin = self.input.take().expect("open");
-        // On a thread, because a process that writes before it has read everything would block both.
+        // On a thread, because a process that writes before it has read everything would block
+        // both.
         thread::spawn(move || {
             let _ = stdin.write_all(&input);
         });
@@ -174,7 +179,8 @@ impl Process {
         self.ended_with_input_open()
     }
 
-    /// Signals again and again until it has ended: two signals may become one, and the second that arrives counts.
+    /// Signals again and again until it has ended: two signals may become one, and the second that
+    /// arrives counts.
     pub(crate) fn ended_by_signals(mut self) -> Ended {
         let started = Instant::now();
         while self.child.try_wait().expect("a child").is_none() {
@@ -278,8 +284,8 @@ impl Broker {
         run(self.command(arguments), input)
     }
 
-    /// Looks again and again until a dump of the topic is `wanted`. A look is a process of its own, so this is no
-    /// hurry for anybody.
+    /// Looks again and again until a dump of the topic is `wanted`. A look is a process of its own,
+    /// so this is no hurry for anybody.
     pub(crate) fn wait_for(&self, wanted: &[u8]) {
         let started = Instant::now();
         loop {

@@ -119,11 +119,13 @@ impl EngineBuilder {
         self
     }
 
-    /// The cores to pin shard threads to, one a shard, by the numbers of `core_affinity`; an empty list pins nothing.
+    /// The cores to pin shard threads to, one a shard, by the numbers of `core_affinity`; an empty
+    /// list pins nothing.
     ///
-    /// Default: cores of the process's affinity mask that no other engine of this host has, the last ones first and
-    /// never the first one; nothing when the mask has no more cores than shards. A shard that gets none runs unpinned.
-    /// What was chosen is logged, and in [`Stats::cores`](crate::Stats::cores).
+    /// Default: cores of the process's affinity mask that no other engine of this host has, the
+    /// last ones first and never the first one; nothing when the mask has no more cores than
+    /// shards. A shard that gets none runs unpinned. What was chosen is logged, and in
+    /// [`Stats::cores`](crate::Stats::cores).
     pub fn cores(mut self, cores: impl Into<Vec<usize>>) -> Self {
         self.cores = Some(cores.into());
         self
@@ -135,13 +137,13 @@ impl EngineBuilder {
         self
     }
 
-    /// Bytes the engine may hold from accept to receipt, 64 KiB to 1 TiB. Default 128 MiB: half of it in slots for
-    /// copied records, a 64th for receipt callbacks that wait to run, the rest for records by reference. Callbacks also
-    /// take what records by reference leave free.
+    /// Bytes the engine may hold from accept to receipt, 64 KiB to 1 TiB. Default 128 MiB: half of
+    /// it in slots for copied records, a 64th for receipt callbacks that wait to run, the rest for
+    /// records by reference. Callbacks also take what records by reference leave free.
     ///
-    /// Outside of it: tables of 1 KiB a partition and of about 200 bytes for each slot on each connection of its
-    /// shard. Many slots on many connections add up: 32,768 slots and 64 connections take 400 MB. `Stats::tables_bytes` has
-    /// the sum.
+    /// Outside of it: tables of 1 KiB a partition and of about 200 bytes for each slot on each
+    /// connection of its shard. Many slots on many connections add up: 32,768 slots and 64
+    /// connections take 400 MB. `Stats::tables_bytes` has the sum.
     pub fn memory_bytes_max(mut self, bytes: u64) -> Self {
         self.memory_bytes_max = bytes;
         self
@@ -149,8 +151,9 @@ impl EngineBuilder {
 
     /// Bytes of one slot, the largest request of copied records: 4 KiB to 16 MiB. Default 256 KiB.
     ///
-    /// Every partition in use fills a slot of its own. Slots (half of the memory divided by this) should be four times the
-    /// partitions: measured with 64 partitions, twice gave 0.6 of the throughput, once 0.3, since requests leave nearly empty.
+    /// Every partition in use fills a slot of its own. Slots (half of the memory divided by this)
+    /// should be four times the partitions: measured with 64 partitions, twice gave 0.6 of the
+    /// throughput, once 0.3, since requests leave nearly empty.
     pub fn slot_bytes(mut self, bytes: u32) -> Self {
         self.slot_bytes = bytes;
         self
@@ -162,14 +165,15 @@ impl EngineBuilder {
         self
     }
 
-    /// How long a shard spins for new work before it sleeps, in microseconds, 0 to 1,000,000: lower latency for a core
-    /// of its own. Default 0.
+    /// How long a shard spins for new work before it sleeps, in microseconds, 0 to 1,000,000: lower
+    /// latency for a core of its own. Default 0.
     pub fn busy_poll_us(mut self, busy_poll_us: u32) -> Self {
         self.busy_poll_us = busy_poll_us;
         self
     }
 
-    /// Whether memory is asked for in huge pages; there may be none, which costs nothing. Default true.
+    /// Whether memory is asked for in huge pages; there may be none, which costs nothing. Default
+    /// true.
     pub fn huge_pages(mut self, huge_pages: bool) -> Self {
         self.huge_pages = huge_pages;
         self
@@ -194,26 +198,29 @@ impl EngineBuilder {
         self
     }
 
-    /// Silence after which a request is sent again in any case, on every connection, 1 ms to a day. Default 5 s. It
-    /// doubles with each silence in a row, up to 10 s. A request that was lost is sent again earlier, from 200 ms on,
-    /// when the server has answered something that was sent after it.
+    /// Silence after which a request is sent again in any case, on every connection, 1 ms to a day.
+    /// Default 5 s. It doubles with each silence in a row, up to 10 s. A request that was lost is
+    /// sent again earlier, from 200 ms on, when the server has answered something that was sent
+    /// after it.
     pub fn request_timeout_us(mut self, timeout_us: u64) -> Self {
         self.request_timeout_us = timeout_us;
         self
     }
 
-    /// How long `build` waits for the logins, 1 ms to a day. Default 10 s. It gives up earlier when every address has
-    /// failed or the server has refused the login.
+    /// How long `build` waits for the logins, 1 ms to a day. Default 10 s. It gives up earlier when
+    /// every address has failed or the server has refused the login.
     ///
-    /// Later connections have the same time: a lookup and a connect together, which all addresses share, and after
-    /// them the answer to the login, where one of several addresses has half of it and none more than ten minutes.
+    /// Later connections have the same time: a lookup and a connect together, which all addresses
+    /// share, and after them the answer to the login, where one of several addresses has half of it
+    /// and none more than ten minutes.
     pub fn connect_timeout_us(mut self, timeout_us: u64) -> Self {
         self.connect_timeout_us = timeout_us;
         self
     }
 
-    /// How the host names of the URL become addresses: instead of the system's resolver, which is the default. Called
-    /// at each attempt to connect, with host and port, on a thread of its own, so it may block.
+    /// How the host names of the URL become addresses: instead of the system's resolver, which is
+    /// the default. Called at each attempt to connect, with host and port, on a thread of its own,
+    /// so it may block.
     pub fn resolver(
         mut self,
         resolve: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
@@ -222,21 +229,22 @@ impl EngineBuilder {
         self
     }
 
-    /// Partitions the engine may send to at the same time, of all topics together, 1 to 65,536. Default 1024. Each costs
-    /// about 1 KiB, outside `memory_bytes_max`.
+    /// Partitions the engine may send to at the same time, of all topics together, 1 to 65,536.
+    /// Default 1024. Each costs about 1 KiB, outside `memory_bytes_max`.
     ///
-    /// A partition counts from the first record for it until no producer holds its topic and everything of the topic is
-    /// answered; partitions that get no record do not count.
+    /// A partition counts from the first record for it until no producer holds its topic and
+    /// everything of the topic is answered; partitions that get no record do not count.
     pub fn partitions_max(mut self, partitions: u32) -> Self {
         self.partitions_max = partitions;
         self
     }
 
-    /// Checks the configuration, maps and registers the memory, starts the shards and logs in on every connection.
+    /// Checks the configuration, maps and registers the memory, starts the shards and logs in on
+    /// every connection.
     ///
     /// # Errors
-    /// The caller's fault for every option out of range and for a login refused; the environment's when the kernel
-    /// refuses the ring, the memory or a thread, or the server cannot be reached.
+    /// The caller's fault for every option out of range and for a login refused; the environment's
+    /// when the kernel refuses the ring, the memory or a thread, or the server cannot be reached.
     pub fn build(mut self) -> Result<Engine, BuildError> {
         let server = self.server.take().ok_or(BuildError::ServerMissing)??;
         let plan = self.plan()?;
@@ -314,8 +322,8 @@ impl EngineBuilder {
         }
     }
 
-    /// Joins the shards to an engine and waits for the logins. When one of them could not be started the others are
-    /// stopped.
+    /// Joins the shards to an engine and waits for the logins. When one of them could not be
+    /// started the others are stopped.
     fn assemble(
         &self,
         server: &ServerUrl,
@@ -380,7 +388,8 @@ impl EngineBuilder {
         Ok(Engine { inner })
     }
 
-    /// What receipt callbacks may hold: a part of the memory for themselves, and what is free of `credit`.
+    /// What receipt callbacks may hold: a part of the memory for themselves, and what is free of
+    /// `credit`.
     fn callbacks(&self, credit: &Arc<Gate<Units>>) -> Arc<Callbacks> {
         let own_bytes = self.memory_bytes_max / limits::CALLBACKS_SHARE;
         Arc::new(Callbacks::new(own_bytes, Arc::clone(credit)))

@@ -28,10 +28,12 @@ const CALL_GRACE: Duration = Duration::from_secs(1);
 impl Engine {
     /// Makes one call and blocks until its reply, at most `timeout`.
     ///
-    /// Everything but sends, logins and consumer offsets can be called; the reply's result section is taken off.
+    /// Everything but sends, logins and consumer offsets can be called; the reply's result section
+    /// is taken off.
     ///
     /// # Errors
-    /// Every [`CallError`]. After `Timeout` or `Lost` a call that changes something may have been carried out.
+    /// Every [`CallError`]. After `Timeout` or `Lost` a call that changes something may have been
+    /// carried out.
     pub fn call(&self, call: Call, timeout: Duration) -> Result<CallReply, CallError> {
         may_wait()?;
         let cell = self.start_call(call, timeout)?;
@@ -39,8 +41,8 @@ impl Engine {
         self.explain(result)
     }
 
-    /// Makes one call; the future is ready with its reply, about `timeout` later at the latest. Dropping it does not
-    /// take the call back.
+    /// Makes one call; the future is ready with its reply, about `timeout` later at the latest.
+    /// Dropping it does not take the call back.
     ///
     /// # Errors
     /// Those of [`Engine::call`].
@@ -142,8 +144,8 @@ impl Engine {
         }))
     }
 
-    /// Reads up to `count` records of one partition from `offset` on, for audits. Commits no consumer offset, and
-    /// verifies every checksum.
+    /// Reads up to `count` records of one partition from `offset` on, for audits. Commits no
+    /// consumer offset, and verifies every checksum.
     ///
     /// # Errors
     /// Those of [`Engine::call`].
@@ -179,7 +181,8 @@ impl Engine {
                 user_headers: reply.slice_ref(message.user_headers_bytes()),
             }));
         }
-        // A server returns whole batches; what is before the offset or beyond the count was not asked for.
+        // A server returns whole batches; what is before the offset or beyond the count was not
+        // asked for.
         records.retain(|record| record.offset >= offset);
         records.truncate(count as usize);
         Ok(Polled {

@@ -1,7 +1,7 @@
 //! What an engine has handed out: topics, producers' accounts, places for lanes, random numbers.
 //!
-//! Locks: a lane's may be held when the registry's is taken, never the other way round. The registry only tries those
-//! of topics that no producer holds.
+//! Locks: a lane's may be held when the registry's is taken, never the other way round. The
+//! registry only tries those of topics that no producer holds.
 //!
 //! Cold: used when something is built, closed or looked at, never for a record.
 
@@ -84,8 +84,8 @@ impl Registry {
         }
     }
 
-    /// A place on the connection with the fewest lanes; `None` when all are taken. A lane stays there until its topic
-    /// is forgotten.
+    /// A place on the connection with the fewest lanes; `None` when all are taken. A lane stays
+    /// there until its topic is forgotten.
     pub(super) fn take_place(&mut self) -> Option<(usize, LanePlace)> {
         if self.lanes_taken() >= self.lanes_max as usize {
             self.forget_answered();
@@ -116,8 +116,8 @@ impl Registry {
         self.seats.iter().map(Seat::taken).sum()
     }
 
-    /// Whether a place may come back without a producer letting go: something unheld has all its answers, and the shard
-    /// is about to notice.
+    /// Whether a place may come back without a producer letting go: something unheld has all its
+    /// answers, and the shard is about to notice.
     pub(super) fn is_place_coming(&self) -> bool {
         self.unheld.iter().any(|topic| topic.is_answered())
     }
@@ -158,7 +158,8 @@ impl Registry {
         true
     }
 
-    /// Forgets the topics that no producer holds and of which everything is answered: their places are free.
+    /// Forgets the topics that no producer holds and of which everything is answered: their places
+    /// are free.
     pub(crate) fn forget_answered(&mut self) {
         let (topics, seats) = (&mut self.topics, &mut self.seats);
         self.unheld.retain(|topic| {
@@ -180,8 +181,8 @@ impl Registry {
     pub(crate) fn keep_ledger(&mut self, ledger: Arc<Ledger>) {
         let retired = &mut self.retired;
         self.ledgers.retain(|known| {
-            // Producers and batches hold their ledger. When nobody does, everything is counted, and whoever counted it
-            // dropped it afterwards: the fence makes that visible.
+            // Producers and batches hold their ledger. When nobody does, everything is counted, and
+            // whoever counted it dropped it afterwards: the fence makes that visible.
             if Arc::strong_count(known) > 1 {
                 return true;
             }
@@ -209,13 +210,15 @@ impl Registry {
         sum
     }
 
-    /// A base for message ids: 128 bits that no other lane of this process has and no other process repeats.
+    /// A base for message ids: 128 bits that no other lane of this process has and no other process
+    /// repeats.
     pub(crate) fn random_id(&mut self) -> u128 {
         let (high, low) = (self.random_u64(), self.random_u64());
         u128::from(high) << 64 | u128::from(low)
     }
 
-    /// The next number of a generator seeded from the system's entropy: xorshift128+, not for secrets.
+    /// The next number of a generator seeded from the system's entropy: xorshift128+, not for
+    /// secrets.
     pub(crate) fn random_u64(&mut self) -> u64 {
         let [mut x, y] = self.random;
         x ^= x << 23;

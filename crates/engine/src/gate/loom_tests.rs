@@ -1,7 +1,8 @@
 //! Every interleaving of senders that wait and a shard that gives back:
 //! `RUSTFLAGS="--cfg ringmain_loom" cargo test -p ringmain --lib loom`.
 //!
-//! A grant left lying shows as a deadlock of the model, one given twice as a total that is too large.
+//! A grant left lying shows as a deadlock of the model, one given twice as a total that is too
+//! large.
 
 use std::future::Future;
 use std::pin::pin;

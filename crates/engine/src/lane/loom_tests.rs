@@ -1,11 +1,13 @@
 //! Every interleaving of threads that append to a lane and the shard that takes its open batch.
 //!
-//! The protocol of [`super::Lane`] without slots, batches and a ring: one lock, the note `wanted`, the flags `announced`
-//! and `is_window_full`, two queues, and the wake-up of the transport, which is the real one. The steps below are those of
-//! `append_locked`, `settle_open`, `try_seal` and `reopen_lanes`, in their order; whoever changes the one changes the
-//! other. Here a batch that was taken fills the window, and its answer comes as soon as the shard looks for it.
+//! The protocol of [`super::Lane`] without slots, batches and a ring: one lock, the note `wanted`,
+//! the flags `announced` and `is_window_full`, two queues, and the wake-up of the transport, which
+//! is the real one. The steps below are those of `append_locked`, `settle_open`, `try_seal` and
+//! `reopen_lanes`, in their order; whoever changes the one changes the other. Here a batch that was
+//! taken fills the window, and its answer comes as soon as the shard looks for it.
 //!
-//! A batch that nobody takes shows as a deadlock of the model: the shard sleeps while a record waits.
+//! A batch that nobody takes shows as a deadlock of the model: the shard sleeps while a record
+//! waits.
 
 use std::sync::{Arc, TryLockError};
 

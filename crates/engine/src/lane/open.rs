@@ -188,7 +188,8 @@ impl OpenBatch {
             && self.form.takes(record)
     }
 
-    /// Adds the record and takes its credit. `Ok(false)` when it does not fit here and belongs into a batch of its own.
+    /// Adds the record and takes its credit. `Ok(false)` when it does not fit here and belongs into
+    /// a batch of its own.
     ///
     /// # Errors
     /// The record fits no batch.

@@ -1,4 +1,5 @@
-//! Several records in a row into one lane, under one lock: what a batch of records costs less than each alone.
+//! Several records in a row into one lane, under one lock: what a batch of records costs less than
+//! each alone.
 //!
 //! A run only joins the batch that is open. Whatever needs more than that (a slot, credit for a
 //! payload by reference, an error to be told) goes the way that single records take.
@@ -57,8 +58,8 @@ impl Run<'_> {
         has_joined
     }
 
-    /// True when the open batch takes no more: the end of the run seals it, which a sticky partitioning has to see before
-    /// it is asked for the next record.
+    /// True when the open batch takes no more: the end of the run seals it, which a sticky
+    /// partitioning has to see before it is asked for the next record.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.as_ref().expect("held until the drop");
         state.open.as_ref().is_none_or(OpenBatch::is_full)

@@ -64,7 +64,8 @@ impl ProducerBuilder {
         self
     }
 
-    /// Requests in flight for each partition, 1 to 32. Default 8. Shared by all producers of the topic.
+    /// Requests in flight for each partition, 1 to 32. Default 8. Shared by all producers of the
+    /// topic.
     pub fn window_requests_max(mut self, requests: u32) -> Self {
         self.window_requests_max = requests;
         self
@@ -76,7 +77,8 @@ impl ProducerBuilder {
         self
     }
 
-    /// Bytes of one request of copied records, from 4 KiB to the engine's slot size. Default: the slot size.
+    /// Bytes of one request of copied records, from 4 KiB to the engine's slot size. Default: the
+    /// slot size.
     pub fn batch_bytes_max(mut self, bytes: u32) -> Self {
         self.batch_bytes_max = Some(bytes);
         self
@@ -88,52 +90,55 @@ impl ProducerBuilder {
         self
     }
 
-    /// Owned payloads up to this size are copied into a slot, larger ones travel by reference; 0 to the largest that fits a
-    /// batch. Default 8 KiB, or what fits when a batch is smaller.
+    /// Owned payloads up to this size are copied into a slot, larger ones travel by reference; 0 to
+    /// the largest that fits a batch. Default 8 KiB, or what fits when a batch is smaller.
     pub fn copy_bytes_max(mut self, bytes: u32) -> Self {
         self.copy_bytes_max = Some(bytes);
         self
     }
 
-    /// How long a batch that is not full waits for more records, 0 to 60 s. Default 0: it goes as soon as the partition
-    /// has room for a request.
+    /// How long a batch that is not full waits for more records, 0 to 60 s. Default 0: it goes as
+    /// soon as the partition has room for a request.
     pub fn linger_us(mut self, linger_us: u64) -> Self {
         self.linger_us = linger_us;
         self
     }
 
-    /// Time without progress of the server by which every record has its answer, 1 ms to a day. Default 120 s.
+    /// Time without progress of the server by which every record has its answer, 1 ms to a day.
+    /// Default 120 s.
     ///
-    /// It is counted from the acceptance of the record, and anew from each answer to what is ahead of it in its
-    /// partition or on its connection, and from its first transmission. So a server that answers slowly is waited for,
-    /// however much is queued, and a record in front of one that does not answer ends after this time. The answer
-    /// comes up to some 30 ms later: records that wait behind a full window are looked through at that interval.
-    /// Closing ends everything by the time given there.
+    /// It is counted from the acceptance of the record, and anew from each answer to what is ahead
+    /// of it in its partition or on its connection, and from its first transmission. So a server
+    /// that answers slowly is waited for, however much is queued, and a record in front of one that
+    /// does not answer ends after this time. The answer comes up to some 30 ms later: records that
+    /// wait behind a full window are looked through at that interval. Closing ends everything by
+    /// the time given there.
     pub fn delivery_timeout_us(mut self, timeout_us: u64) -> Self {
         self.delivery_timeout_us = timeout_us;
         self
     }
 
-    /// How often the topic is asked about again, 1 ms to a day: its partition count, and whether it is the same one.
-    /// Default 60 s. It is also asked about at once when the server says that a partition does not exist, or when its
-    /// answers fit another topic.
+    /// How often the topic is asked about again, 1 ms to a day: its partition count, and whether it
+    /// is the same one. Default 60 s. It is also asked about at once when the server says that a
+    /// partition does not exist, or when its answers fit another topic.
     pub fn partitions_refresh_us(mut self, interval_us: u64) -> Self {
         self.partitions_refresh_us = interval_us;
         self
     }
 
-    /// Creates the stream and the topic, with this many partitions (1 to 1000), when they do not exist.
+    /// Creates the stream and the topic, with this many partitions (1 to 1000), when they do not
+    /// exist.
     pub fn create_if_missing(mut self, partitions: u32) -> Self {
         self.create_partitions = Some(partitions);
         self
     }
 
-    /// Checks the configuration, asks the server for the topic, creates it if that was wanted, and keeps asking for its
-    /// partition count.
+    /// Checks the configuration, asks the server for the topic, creates it if that was wanted, and
+    /// keeps asking for its partition count.
     ///
     /// # Errors
-    /// The caller's fault for every option out of range, [`BuildError::TopicMissing`], [`BuildError::WindowShared`],
-    /// [`BuildError::PartitionsMax`], or what the server said.
+    /// The caller's fault for every option out of range, [`BuildError::TopicMissing`],
+    /// [`BuildError::WindowShared`], [`BuildError::PartitionsMax`], or what the server said.
     pub fn build(self) -> Result<Producer, BuildError> {
         let slot_bytes = self.engine.inner().slot_bytes;
         let settings = self.settings(slot_bytes)?;
@@ -267,7 +272,8 @@ impl ProducerBuilder {
         }
     }
 
-    /// Holds the engine's one object for this name. `None` when the answer is older than what is known.
+    /// Holds the engine's one object for this name. `None` when the answer is older than what is
+    /// known.
     fn share_topic(
         &self,
         asked_at: Micros,

@@ -9,16 +9,16 @@ use crate::error::SendError;
 use crate::partitioner::{Cursor, Partitioning};
 use crate::topic::Topic;
 
-/// Records of a batch that are taken on at once. Enough to make a lock and a clock cheap, few enough that their copies
-/// take some microseconds.
+/// Records of a batch that are taken on at once. Enough to make a lock and a clock cheap, few
+/// enough that their copies take some microseconds.
 const CHUNK_RECORDS: usize = 32;
 
 /// A partitioning and where it stands.
 pub(crate) struct Router {
     partitioning: Partitioning,
     cursor: Cursor,
-    /// For sticky partitioning: the partition in use, and its lane's count of sealed batches when it was chosen. When
-    /// that count has moved on, so does the choice.
+    /// For sticky partitioning: the partition in use, and its lane's count of sealed batches when
+    /// it was chosen. When that count has moved on, so does the choice.
     sticky: AtomicU64,
 }
 
@@ -32,8 +32,8 @@ impl Router {
         }
     }
 
-    /// How many records may be routed while a lane is held: a custom partitioning is the user's code, which may do
-    /// anything.
+    /// How many records may be routed while a lane is held: a custom partitioning is the user's
+    /// code, which may do anything.
     pub(crate) fn chunk_max(&self) -> usize {
         match self.partitioning {
             Partitioning::Custom(_) => 1,

@@ -1,6 +1,8 @@
-//! One record from the application into a lane: checks, partition, memory, append; blocking and as a future.
+//! One record from the application into a lane: checks, partition, memory, append; blocking and as
+//! a future.
 //!
-//! Nothing here allocates for a record that is copied, and nothing waits for memory while it holds a lock.
+//! Nothing here allocates for a record that is copied, and nothing waits for memory while it holds
+//! a lock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -158,10 +160,12 @@ impl ProducerInner {
         self.engine.lane(&self.topic, partition)
     }
 
-    /// Accepts all records of a chunk in order, those that follow each other into one lane under one lock.
+    /// Accepts all records of a chunk in order, those that follow each other into one lane under
+    /// one lock.
     ///
     /// # Errors
-    /// The place of the first record that was not accepted, and why. Those before it have their receipts.
+    /// The place of the first record that was not accepted, and why. Those before it have their
+    /// receipts.
     pub(super) fn send_chunk(
         &self,
         chunk: &mut [Record],
@@ -211,7 +215,8 @@ impl ProducerInner {
                     .map_err(|error| (at, error))?;
                 receipts.push(receipt);
                 at += 1;
-                // It may have waited, and a batch that it opened begins later than the time known here.
+                // It may have waited, and a batch that it opened begins later than the time known
+                // here.
                 now_us = self.engine.clock.calendar_us();
             }
         }

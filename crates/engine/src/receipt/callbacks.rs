@@ -1,7 +1,7 @@
 //! The thread that runs receipt callbacks, and the memory that waiting callbacks hold.
 //!
-//! Started by the first registration and ended when the engine's last handle goes; callbacks queued by
-//! then still run. Callbacks run one after the other, in the order their batches resolved.
+//! Started by the first registration and ended when the engine's last handle goes; callbacks queued
+//! by then still run. Callbacks run one after the other, in the order their batches resolved.
 //!
 //! ```text
 //!   on_resolved --charge--> cell --batch resolves--> queue --thread runs it--> charge given back
@@ -23,8 +23,8 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::user_code::{Role, role, set_role};
 use ringmain_io::memory::Process;
 
-/// What a waiting callback costs beside what it captured: its places in the list of its batch and in the
-/// queue, both of which grow by doubling, and the allocator's own.
+/// What a waiting callback costs beside what it captured: its places in the list of its batch and
+/// in the queue, both of which grow by doubling, and the allocator's own.
 const OVERHEAD_BYTES: u64 = 128;
 
 /// What runs when a record resolves.
@@ -65,7 +65,8 @@ impl Drop for Charge {
     }
 }
 
-/// The memory of callbacks that wait, as a stock: nothing is taken from it, there is room or there is none.
+/// The memory of callbacks that wait, as a stock: nothing is taken from it, there is room or there
+/// is none.
 pub(crate) struct Backlog {
     bytes: AtomicU64,
     /// Bytes that only callbacks may hold.
@@ -151,8 +152,8 @@ impl Callbacks {
         &self.shared.room
     }
 
-    /// Whether a record may be accepted. On the thread of callbacks always: what it waited for would be
-    /// itself.
+    /// Whether a record may be accepted. On the thread of callbacks always: what it waited for
+    /// would be itself.
     pub(crate) fn has_room(&self) -> bool {
         self.shared.room.stock().has_room() || role() == Role::Callbacks
     }
@@ -205,8 +206,8 @@ impl Callbacks {
         }
     }
 
-    /// Each registration tries again until there is a thread. Without one, callbacks run on the shard's
-    /// thread: that is the wrong place, but never would be worse.
+    /// Each registration tries again until there is a thread. Without one, callbacks run on the
+    /// shard's thread: that is the wrong place, but never would be worse.
     fn start(&self, state: &mut State) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new()
@@ -226,8 +227,8 @@ impl Callbacks {
         }
     }
 
-    /// Waits until every callback has run, at most until `deadline`, and says how many have not. Called by a
-    /// callback it does not wait, and does not count that one.
+    /// Waits until every callback has run, at most until `deadline`, and says how many have not.
+    /// Called by a callback it does not wait, and does not count that one.
     pub(crate) fn wait_all_run(&self, deadline: Deadline) -> u64 {
         let state = self.shared.state();
         if state.thread == Some(std::thread::current().id()) {

@@ -1,7 +1,8 @@
 //! The cell that the receipts of one batch share, and the pool it returns to.
 //!
-//! Invariants: the outcome is written once, by the shard; after it is written no waiter can be registered, so none is
-//! forgotten. A cell is reused only when the pool holds the last reference to it.
+//! Invariants: the outcome is written once, by the shard; after it is written no waiter can be
+//! registered, so none is forgotten. A cell is reused only when the pool holds the last reference
+//! to it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -17,8 +18,8 @@ use crate::outcome::{NotSentReason, Outcome};
 use crate::sync::{self, Mutex, MutexGuard, OnceLock, park, park_timeout};
 use crate::user_code::Deferred;
 
-/// Resolved cells a lane keeps for reuse. A lane has `window` batches out and a few receipts held by tasks that have not run
-/// yet; cells past this number are freed when their last receipt goes.
+/// Resolved cells a lane keeps for reuse. A lane has `window` batches out and a few receipts held
+/// by tasks that have not run yet; cells past this number are freed when their last receipt goes.
 const CELLS_POOLED_MAX: usize = 64;
 
 /// How many pooled cells are looked at before a new one is made. The oldest is nearly always free.
@@ -56,7 +57,8 @@ impl BatchOutcome {
 /// State shared by the receipts of one batch.
 pub(crate) struct BatchCell {
     outcome: OnceLock<BatchOutcome>,
-    /// Nobody runs the application's code while this is held: wakers are cloned and dropped outside.
+    /// Nobody runs the application's code while this is held: wakers are cloned and dropped
+    /// outside.
     waiters: Mutex<Waiters>,
     callbacks: Arc<Callbacks>,
 }
@@ -78,8 +80,8 @@ impl BatchCell {
         self.outcome.get().is_some()
     }
 
-    /// Writes the answer, releases the threads that wait and hands the callbacks over. The wakers of
-    /// tasks are put off to `deferred`.
+    /// Writes the answer, releases the threads that wait and hands the callbacks over. The wakers
+    /// of tasks are put off to `deferred`.
     pub(crate) fn resolve(&self, outcome: BatchOutcome, deferred: &mut Deferred) {
         debug_assert!(deferred.scratch.is_empty());
         let first = self.outcome.set(outcome).is_ok();
@@ -132,8 +134,8 @@ impl BatchCell {
         }
     }
 
-    /// Registers a waker, or replaces the one at `place`. Returns its place, or `None` when the cell has
-    /// resolved.
+    /// Registers a waker, or replaces the one at `place`. Returns its place, or `None` when the
+    /// cell has resolved.
     pub(crate) fn register_waker(&self, place: Option<u32>, waker: &Waker) -> Option<u32> {
         self.callbacks.assert_here();
         if let Some(place) = place {
@@ -193,8 +195,8 @@ impl BatchCell {
         self.waiters().places()
     }
 
-    /// The table, also after a panic of another thread while it held the lock: nothing that can panic
-    /// leaves it half changed.
+    /// The table, also after a panic of another thread while it held the lock: nothing that can
+    /// panic leaves it half changed.
     fn waiters(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -202,7 +204,8 @@ impl BatchCell {
 
 /// Cells of one lane, reused in the order they were made. Used under the lane's lock.
 ///
-/// Holds every cell without an outcome, so that a flush can wait for them, and some resolved ones for reuse.
+/// Holds every cell without an outcome, so that a flush can wait for them, and some resolved ones
+/// for reuse.
 pub(crate) struct CellPool {
     cells: VecDeque<Arc<BatchCell>>,
     callbacks: Arc<Callbacks>,
@@ -216,8 +219,8 @@ impl CellPool {
         }
     }
 
-    /// A cell nobody else holds, for a batch that will be resolved. Allocates only while the pool warms up or receipts
-    /// are held in large numbers.
+    /// A cell nobody else holds, for a batch that will be resolved. Allocates only while the pool
+    /// warms up or receipts are held in large numbers.
     pub(crate) fn take(&mut self) -> Arc<BatchCell> {
         for _ in 0..CELLS_PROBED_MAX.min(self.cells.len()) {
             let Some(mut cell) = self.cells.pop_front() else {

@@ -1,4 +1,5 @@
-//! Every interleaving of a shard that resolves a batch and those who wait for it, register, or go away.
+//! Every interleaving of a shard that resolves a batch and those who wait for it, register, or go
+//! away.
 //!
 //! Somebody who is not told shows as a deadlock of the model or as a count of 0.
 
@@ -44,7 +45,8 @@ fn resolving(cell: &Arc<BatchCell>) -> loom::thread::JoinHandle<()> {
     loom::thread::spawn(move || cell.resolve(STORED, &mut Deferred::default()))
 }
 
-/// A thread of its own for each wait: the model's `unpark` must not meet a thread that waits for something else.
+/// A thread of its own for each wait: the model's `unpark` must not meet a thread that waits for
+/// something else.
 fn waiting(cell: &Arc<BatchCell>, index: u32) -> loom::thread::JoinHandle<()> {
     let receipt = Receipt::new(Arc::clone(cell), index);
     loom::thread::spawn(move || assert!(receipt.wait().is_stored()))
@@ -148,7 +150,8 @@ fn loom_a_cell_is_reused_without_taking_an_outcome_from_its_last_receipt() {
         let waiting = waiting(&first, 0);
         first.resolve(STORED, &mut Deferred::default());
         drop(first);
-        // The same cell or another: it has no outcome, and whoever waits for the first gets that of the first.
+        // The same cell or another: it has no outcome, and whoever waits for the first gets that of
+        // the first.
         let second = pool.take();
         assert_eq!(second.outcome(0), None);
         waiting.join().expect("no panic");

@@ -1,5 +1,5 @@
-//! Those who wait for one batch: a table whose places are reused, so that waits that end early leave
-//! nothing behind.
+//! Those who wait for one batch: a table whose places are reused, so that waits that end early
+//! leave nothing behind.
 //!
 //! Invariant: `free` heads a list through exactly the entries that are `Free`.
 

@@ -75,7 +75,8 @@ impl Addresses {
         self.present
     }
 
-    /// True while the driver does not know of the attempt: a lookup is under way, or its answer is due.
+    /// True while the driver does not know of the attempt: a lookup is under way, or its answer is
+    /// due.
     pub(super) fn is_waiting(&self) -> bool {
         self.lookup.is_some() || self.is_due
     }
@@ -121,7 +122,8 @@ impl Addresses {
         self.is_due = true;
     }
 
-    /// The attempt failed, or the connection was lost before its login. True when this ends a round over everything.
+    /// The attempt failed, or the connection was lost before its login. True when this ends a round
+    /// over everything.
     pub(super) fn fail(&mut self) -> bool {
         self.lookup = None;
         self.is_due = false;

@@ -1,8 +1,8 @@
 //! Control calls: the application's, and the shard's own questions about topics.
 //!
-//! Calls go over the first connection of the first shard, one metadata call and one read at a time: that is the
-//! protocol client's rule. Their bodies and replies are owned bytes; this is the only place where a shard allocates
-//! after its start.
+//! Calls go over the first connection of the first shard, one metadata call and one read at a time:
+//! that is the protocol client's rule. Their bodies and replies are owned bytes; this is the only
+//! place where a shard allocates after its start.
 
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -118,8 +118,8 @@ impl CallCell {
         self.state().reply = Some(body);
     }
 
-    /// Ends the call, releases threads that wait for it and gives out the waker of the task that does. The first end
-    /// counts.
+    /// Ends the call, releases threads that wait for it and gives out the waker of the task that
+    /// does. The first end counts.
     #[must_use = "a task that is not woken waits for ever"]
     fn finish(&self, result: Result<(), CallError>) -> Option<Waker> {
         let mut state = self.state();
@@ -135,8 +135,8 @@ impl CallCell {
         waker
     }
 
-    /// Blocks until the call has ended. It ends by its timeout, unless the shard's thread is gone; `patience` is for
-    /// that case.
+    /// Blocks until the call has ended. It ends by its timeout, unless the shard's thread is gone;
+    /// `patience` is for that case.
     pub(crate) fn wait(&self, patience: Duration) -> Result<CallReply, CallError> {
         let state = self.state();
         let (mut state, _) = self
@@ -148,7 +148,8 @@ impl CallCell {
 
     /// The result, or registers `waker` to be told.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<CallReply, CallError>> {
-        // Cloned and dropped outside of the lock, which the shard takes: this is code of the application.
+        // Cloned and dropped outside of the lock, which the shard takes: this is code of the
+        // application.
         let waker = waker.clone();
         let mut state = self.state();
         let result = state.result.take();

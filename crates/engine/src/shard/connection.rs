@@ -14,13 +14,15 @@ use crate::limits;
 use ringmain_io::driver::{ConnIndex, SocketOptions};
 use ringmain_io::memory::SlotToken;
 
-/// Bytes a decoder keeps for a reply that is cut between two receives. Replies to sends have 280 bytes.
+/// Bytes a decoder keeps for a reply that is cut between two receives. Replies to sends have 280
+/// bytes.
 const REPLY_BYTES: usize = 4096;
 
 /// Past this many bytes a decoder's buffer is dropped after use: only a large poll reply needs it.
 const DECODER_BYTES_KEPT: usize = 64 * 1024;
 
-/// Writes of a connection that may overlap: zero-copy writes do, while their memory is not free yet.
+/// Writes of a connection that may overlap: zero-copy writes do, while their memory is not free
+/// yet.
 const WRITES_MAX: usize = ringmain_io::transport::WRITES_MAX as usize;
 
 /// Frames that all these writes carry: each frame has two pieces at least.

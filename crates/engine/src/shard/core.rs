@@ -1,9 +1,10 @@
-//! The tables of a shard: connections, lanes, batches; and the order in which a turn of the loop works on them.
+//! The tables of a shard: connections, lanes, batches; and the order in which a turn of the loop
+//! works on them.
 //!
 //! Owns no socket and no ring: [`super::run`] does, and lends them where needed.
 //!
-//! Invariants: `batches[i]` is `Some` exactly while the batch in slot `i` is with the protocol client of its
-//! connection under the key `i`; its header is `headers[i]`.
+//! Invariants: `batches[i]` is `Some` exactly while the batch in slot `i` is with the protocol
+//! client of its connection under the key `i`; its header is `headers[i]`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -110,7 +111,8 @@ impl Core {
         slots as usize * slot + lanes_max as usize * size_of::<Option<LaneEntry>>()
     }
 
-    /// Everything there is to do at `now`, until nothing moves any more. Ends with frames handed to the ring.
+    /// Everything there is to do at `now`, until nothing moves any more. Ends with frames handed to
+    /// the ring.
     pub(super) fn advance(&mut self, now: Micros, driver: &mut impl Driver) {
         self.shared.at(Step::Commands);
         self.take_commands(now);
@@ -160,7 +162,8 @@ impl Core {
             next = next.min(now.after(super::lanes::BUSY_RETRY_US));
         }
         if !self.lanes_full.is_empty() {
-            // Nobody wakes the shard for what is queued on these, and some of it may have less time than what is out.
+            // Nobody wakes the shard for what is queued on these, and some of it may have less time
+            // than what is out.
             next = next.min(now.after(crate::lane::SWEEP_US));
         }
         next.min(self.watches.next_at())
@@ -214,8 +217,9 @@ impl Core {
         self.ask_about_topics(now);
     }
 
-    /// A batch that is given up in the middle of a write is decided, and its outcome held back until the kernel has
-    /// let go of its memory. A server that does not read would keep it for long: closing the connection frees it.
+    /// A batch that is given up in the middle of a write is decided, and its outcome held back
+    /// until the kernel has let go of its memory. A server that does not read would keep it for
+    /// long: closing the connection frees it.
     fn free_overdue(&mut self, index: usize) {
         let conn = &mut self.conns[index];
         let is_overdue = |frame: &Frame| match frame {
@@ -249,8 +253,8 @@ impl Core {
         let entry = self.lanes[lane_index as usize]
             .as_mut()
             .expect("just opened");
-        // A lane's batches come in their order: all that were sealed before it was resumed are answered or ahead.
-        // One that was lost after that is lost to this batch, too.
+        // A lane's batches come in their order: all that were sealed before it was resumed are
+        // answered or ahead. One that was lost after that is lost to this batch, too.
         let resumed_losses = batch.resumed_losses;
         let is_all =
             batch.lane.losses() == resumed_losses || hooks::commits(Mutation::ResumedTooEarly);
@@ -296,7 +300,8 @@ impl Core {
         }
     }
 
-    /// Has nothing transmitted any more that was accepted for a topic whose name means another one now.
+    /// Has nothing transmitted any more that was accepted for a topic whose name means another one
+    /// now.
     fn withdraw_replaced(&mut self, now: Micros) {
         for (index, in_flight) in self.batches.iter().enumerate() {
             if let Some(InFlight { batch, .. }) = in_flight
@@ -344,7 +349,8 @@ impl Core {
         if hooks::commits(Mutation::SlotEarly) {
             self.free_at_once(request);
         }
-        // What is left is in a write that the kernel has not finished: only closing the connection frees it.
+        // What is left is in a write that the kernel has not finished: only closing the connection
+        // frees it.
         for in_flight in self.batches.iter().flatten() {
             if Arc::ptr_eq(&in_flight.batch.owed.ledger, &request.ledger) {
                 self.conns[in_flight.batch.lane.place.conn as usize]

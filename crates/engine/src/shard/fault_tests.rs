@@ -1,5 +1,5 @@
-//! A shard whose code panics, at each step of its loop and of its end: everybody who waits for it returns, every record
-//! has its answer.
+//! A shard whose code panics, at each step of its loop and of its end: everybody who waits for it
+//! returns, every record has its answer.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -98,8 +98,8 @@ impl Core {
     fn handle_eviction(&mut self, now: Micros, index: usize, reason: EvictionReason) {
         let client = &mut self.conns[index].client;
         if client.state().is_closing_connection() {
-            // Requests that were behind the one that got the eviction are answered as without a login. That says
-            // nothing new, in particular not that the server forgot the client.
+            // Requests that were behind the one that got the eviction are answered as without a
+            // login. That says nothing new, in particular not that the server forgot the client.
             ringmain_io::log!(debug, connection = index, %reason, "another eviction on a connection that is given up");
             return;
         }

@@ -19,8 +19,8 @@ use super::core::Core;
 use crate::hooks::{self, Mutation, Point};
 use crate::lane::{Lane, SWEEP_US, SealRule, Sealing, expiring_before};
 
-/// How soon a lane is tried again whose lock somebody else held. An append takes far less, unless its thread was
-/// taken off the processor.
+/// How soon a lane is tried again whose lock somebody else held. An append takes far less, unless
+/// its thread was taken off the processor.
 pub(super) const BUSY_RETRY_US: u64 = 50;
 
 /// A lane as its shard knows it.
@@ -34,8 +34,9 @@ pub(super) struct LaneEntry {
     pub(super) is_full: bool,
     /// The losses that the application had accepted when it was last resumed.
     pub(super) resumed_losses: u32,
-    /// The moment under which it is in `lingering`, once: a batch that lingers longer is found when this entry comes up,
-    /// and for one that lingers less (of another producer of the topic) the entry is made anew.
+    /// The moment under which it is in `lingering`, once: a batch that lingers longer is found when
+    /// this entry comes up, and for one that lingers less (of another producer of the topic) the
+    /// entry is made anew.
     pub(super) lingers_until: Option<Micros>,
     /// The offset behind the last confirmed batch.
     pub(super) offset_next: u64,
@@ -66,8 +67,8 @@ impl Core {
         });
     }
 
-    /// Forgets the lane in a place that has another one now: the engine gave it up with everything answered and not
-    /// announced, and appends nothing to it any more.
+    /// Forgets the lane in a place that has another one now: the engine gave it up with everything
+    /// answered and not announced, and appends nothing to it any more.
     fn close_lane(&mut self, index: u32) {
         let entry = self.lanes[index as usize].take().expect("it was opened");
         assert!(
@@ -106,8 +107,9 @@ impl Core {
         }
     }
 
-    /// Takes that back where there is room now, and looks at what was queued meanwhile. Room is made on this thread only:
-    /// by answers and sessions before this runs, or by a transmission after it, whose completion brings the next turn.
+    /// Takes that back where there is room now, and looks at what was queued meanwhile. Room is
+    /// made on this thread only: by answers and sessions before this runs, or by a transmission
+    /// after it, whose completion brings the next turn.
     pub(super) fn reopen_lanes(&mut self) {
         if hooks::commits(Mutation::FlagClearedLate) {
             self.take_announced();
@@ -258,8 +260,8 @@ impl Core {
         }
     }
 
-    /// Takes open batches whose first record is about to run out of time, room or not: the protocol client answers
-    /// them at their deadline.
+    /// Takes open batches whose first record is about to run out of time, room or not: the protocol
+    /// client answers them at their deadline.
     fn sweep(&mut self, now: Micros) {
         self.sweep_at = Micros::MAX;
         if self.lanes_pending == 0 || hooks::commits(Mutation::SweepForgotten) {
@@ -307,8 +309,8 @@ impl Core {
     }
 }
 
-/// Whether the client sends a batch of this lane at once, or answers it at once: because its session can never be
-/// again, its numbers are used up, or strict order has halted the lane.
+/// Whether the client sends a batch of this lane at once, or answers it at once: because its
+/// session can never be again, its numbers are used up, or strict order has halted the lane.
 pub(super) fn is_wanted(client: &Client, lane: LaneKey) -> bool {
     client.lane_has_room(lane)
         || client.fatal().is_some()

@@ -1,7 +1,8 @@
 //! From the protocol's decisions to the kernel: connects, closes, frames.
 //!
-//! A frame is a 256-byte header from the slab, stamped here and now, and a body that is not touched. All frames that
-//! may go are put into one vectored write; when the next one may start is the transport's decision.
+//! A frame is a 256-byte header from the slab, stamped here and now, and a body that is not
+//! touched. All frames that may go are put into one vectored write; when the next one may start is
+//! the transport's decision.
 
 use bytes::Bytes;
 use ringmain_proto::{BatchKey, CallKey, ConnectionAction, Micros, Transmit};
@@ -190,8 +191,8 @@ fn call_header(
     }
 }
 
-/// Writes a header into its slab entry. The protocol client gives legal numbers, and bodies were measured when they were
-/// accepted.
+/// Writes a header into its slab entry. The protocol client gives legal numbers, and bodies were
+/// measured when they were accepted.
 fn stamp(header: &mut SlotToken, built: Result<RequestHeader, HeaderError>, timestamp: u64) {
     let mut built =
         built.unwrap_or_else(|error| panic!("a header that breaks the protocol's rules: {error}"));

@@ -1,7 +1,7 @@
 //! Answers: receipts told, accounts kept, memory given back.
 //!
-//! The protocol gives an outcome only when no write of its frame is in flight, so everything of the batch is free
-//! here.
+//! The protocol gives an outcome only when no write of its frame is in flight, so everything of the
+//! batch is free here.
 
 use bytes::Bytes;
 use ringmain_proto::{BatchKey, CallKey, Micros, NotSent, Ordering, Outcome, Receipt};
@@ -65,7 +65,8 @@ impl Core {
             lane.count_loss();
         }
         match receipt {
-            // One transmission may be in the topic that had the name, another in the one that has it.
+            // One transmission may be in the topic that had the name, another in the one that has
+            // it.
             Receipt::Stored { .. } if was_resent && in_flight.is_elsewhere => {
                 BatchOutcome::Unknown {
                     request: in_flight.batch.owed.request,
@@ -100,7 +101,8 @@ impl Core {
         }
     }
 
-    /// Offsets that fall show a log that began anew, if no batch was overtaken: the server is asked.
+    /// Offsets that fall show a log that began anew, if no batch was overtaken: the server is
+    /// asked.
     fn note_offset(&mut self, batch: &SealedBatch, base_offset: u64) {
         let entry = self.lanes[batch.lane.place.index as usize]
             .as_mut()
@@ -169,7 +171,8 @@ impl Core {
         self.shared.at(Step::FinishBatch);
         self.count_answer(&batch);
         self.is_memory_freed = true;
-        // Memory first: whoever is woken by a receipt finds room. Those who wait for memory are served once a turn.
+        // Memory first: whoever is woken by a receipt finds room. Those who wait for memory are
+        // served once a turn.
         let mut body = batch.body;
         self.shared.slots().put_quietly(body.slot);
         if body.credit_bytes > 0 && !hooks::commits(Mutation::CreditKept) {

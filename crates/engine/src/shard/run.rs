@@ -4,9 +4,9 @@
 //!   wait (flush, sleep, completions) -> turn (events -> advance -> statistics) -> wait ...
 //! ```
 //!
-//! The end, orderly or not, leaves nothing without an answer: records, calls, purges, and senders that wait for
-//! memory. What the protocol has not decided by then resolves as `NotSent` when it never left and as `Unknown`
-//! otherwise.
+//! The end, orderly or not, leaves nothing without an answer: records, calls, purges, and senders
+//! that wait for memory. What the protocol has not decided by then resolves as `NotSent` when it
+//! never left and as `Unknown` otherwise.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -21,8 +21,8 @@ use super::core::Core;
 use super::{ShardShared, Step};
 use crate::batch::SealedBatch;
 
-/// How often counters are published while the shard is busy. An idle shard publishes before it sleeps; one that waits
-/// for answers does so after this time.
+/// How often counters are published while the shard is busy. An idle shard publishes before it
+/// sleeps; one that waits for answers does so after this time.
 const PUBLISH_US: u64 = 10_000;
 
 /// The longest sleep: nothing depends on it, it only keeps the arithmetic of timeouts in range.
@@ -88,8 +88,8 @@ impl<D: Driver> Running<D> {
         Ok(())
     }
 
-    /// Everything between two waits: the events that the last one brought, then what there is to do.
-    /// Says how long the next wait may take; `None` when the shard has finished.
+    /// Everything between two waits: the events that the last one brought, then what there is to
+    /// do. Says how long the next wait may take; `None` when the shard has finished.
     pub(super) fn turn(&mut self) -> Option<Duration> {
         let core = &mut self.core;
         let driver = self.driver.as_mut().expect("taken at the end");
@@ -211,7 +211,8 @@ fn publish_last(core: &mut Core, driver: &impl Driver) {
         .publish_last(&driver.stats(), &driver.info(), clients, &mut core.samples);
 }
 
-/// Seals every open batch. Every append that did not see the end holds its lane's lock or is in the sealed queue.
+/// Seals every open batch. Every append that did not see the end holds its lane's lock or is in the
+/// sealed queue.
 fn seal_open(shared: &ShardShared) {
     let lanes = std::mem::take(&mut *shared.lanes.lock().unwrap_or_else(PoisonError::into_inner));
     for lane in &lanes {
@@ -231,7 +232,8 @@ fn answer_sealed(core: &mut Core, shared: &ShardShared) {
     }
 }
 
-/// Answers what is with the protocol clients and gives it out: the kernel may still read its memory.
+/// Answers what is with the protocol clients and gives it out: the kernel may still read its
+/// memory.
 fn answer_in_flight(core: &mut Core, left: &mut Vec<SealedBatch>) {
     for index in 0..core.batches.len() {
         let Some(in_flight) = core.batches[index].take() else {
@@ -255,8 +257,8 @@ fn end_calls(core: &mut Core, shared: &ShardShared) {
     commands.into_iter().for_each(|command| command.end(shared));
 }
 
-/// Gives the budget of records by reference back, which other shards share, and lets their owners go. The slots stay: no
-/// lane of this shard takes a record any more.
+/// Gives the budget of records by reference back, which other shards share, and lets their owners
+/// go. The slots stay: no lane of this shard takes a record any more.
 fn give_back(left: Vec<SealedBatch>, shared: &ShardShared) {
     for batch in left {
         let body = batch.body;

@@ -1,8 +1,8 @@
 //! Starting a shard: its memory, its thread, its ring, its connections.
 //!
-//! The arena is mapped by the thread that builds the engine, so that it is shared from the start; the ring is made on
-//! the shard's own thread, because the kernel binds it to that thread. `start` returns when the ring stands or the
-//! kernel has refused.
+//! The arena is mapped by the thread that builds the engine, so that it is shared from the start;
+//! the ring is made on the shard's own thread, because the kernel binds it to that thread. `start`
+//! returns when the ring stands or the kernel has refused.
 
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;

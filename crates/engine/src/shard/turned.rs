@@ -25,8 +25,8 @@ impl<D: Driver> Turned<D> {
         }
     }
 
-    /// One turn and one call of the driver's `wait`, which must not sleep. Says how long that call was
-    /// allowed to; `None` when the shard has ended.
+    /// One turn and one call of the driver's `wait`, which must not sleep. Says how long that call
+    /// was allowed to; `None` when the shard has ended.
     pub(crate) fn turn(&mut self) -> Result<Option<Duration>, DriverError> {
         let Some(running) = &mut self.running else {
             return Ok(None);

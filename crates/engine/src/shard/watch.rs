@@ -1,4 +1,5 @@
-//! Questions about topics, asked again and again: does it exist, is it the same one, how many partitions has it.
+//! Questions about topics, asked again and again: does it exist, is it the same one, how many
+//! partitions has it.
 //!
 //! ```text
 //!   due --> asked --> answered, refused or timed out --> due again
@@ -6,8 +7,9 @@
 //!    '-- at once when somebody finds the name stale
 //! ```
 //!
-//! Invariant: a topic that a producer holds is due or asked, whatever became of the question; one that no producer holds
-//! is neither. A question leaves through `Core::end_call` alone, which makes its topic due again.
+//! Invariant: a topic that a producer holds is due or asked, whatever became of the question; one
+//! that no producer holds is neither. A question leaves through `Core::end_call` alone, which makes
+//! its topic due again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -73,7 +75,8 @@ impl Watches {
         }
     }
 
-    /// A producer holds the topic and wants it asked about this often; the shortest interval of its producers holds.
+    /// A producer holds the topic and wants it asked about this often; the shortest interval of its
+    /// producers holds.
     pub(super) fn watch(&mut self, now: Micros, topic: Arc<Topic>, refresh_us: u64) {
         let key = key_of(&topic.name);
         let due_at = now.after(refresh_us);

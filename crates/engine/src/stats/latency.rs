@@ -44,7 +44,8 @@ impl Latency {
         self.0.len()
     }
 
-    /// The value below which `percent` (0 to 100) of the batches are, in microseconds; 0 when there are none.
+    /// The value below which `percent` (0 to 100) of the batches are, in microseconds; 0 when there
+    /// are none.
     #[must_use]
     pub fn percentile_us(&self, percent: f64) -> u64 {
         self.0.value_at_percentile(percent)
@@ -82,7 +83,8 @@ impl Latency {
 pub struct Latencies {
     /// From the acceptance of the first record until the batch was sealed.
     pub queue: Latency,
-    /// From there until it was first handed to the ring: the wait for a place in the window and for the socket.
+    /// From there until it was first handed to the ring: the wait for a place in the window and for
+    /// the socket.
     pub window: Latency,
     /// From there until the kernel had taken all of it.
     pub wire: Latency,

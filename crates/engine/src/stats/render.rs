@@ -305,8 +305,8 @@ fn end_list(text: &mut String, with: char) {
     text.push(with);
 }
 
-/// A cost that was measured. A path that stalled is left out of the trial with an endless one, which is no number of
-/// JSON.
+/// A cost that was measured. A path that stalled is left out of the trial with an endless one,
+/// which is no number of JSON.
 fn measured(cost: Option<f64>) -> Option<f64> {
     cost.filter(|cost| cost.is_finite())
 }

@@ -1,6 +1,7 @@
 //! The audit: the log, read back over an engine of its own, against what the receipts say.
 //!
-//! What is `Stored` is at its offset, what is `Rejected` or `NotSent` is not in the log, nothing is in it twice.
+//! What is `Stored` is at its offset, what is `Rejected` or `NotSent` is not in the log, nothing is
+//! in it twice.
 
 use std::collections::HashMap;
 
@@ -8,8 +9,8 @@ use ringmain::{Engine, Outcome, PolledRecord, Receipt, Receipts, Record};
 
 use super::{PATIENCE, Server, Start};
 
-/// The payload of a numbered record: its number, then up to 300 bytes, and 40,000 in every 401st, which travels by
-/// reference.
+/// The payload of a numbered record: its number, then up to 300 bytes, and 40,000 in every 401st,
+/// which travels by reference.
 pub(crate) fn payload(number: u32) -> Vec<u8> {
     let large = if number % 401 == 400 { 40_000 } else { 0 };
     let mut payload = number.to_le_bytes().to_vec();
@@ -55,7 +56,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Reads all of topic `topic`; panics when a number is in it twice, or not with every byte it was sent with.
+    /// Reads all of topic `topic`; panics when a number is in it twice, or not with every byte it
+    /// was sent with.
     pub(crate) fn read(server: &Server, stream: &str, partitions: u32) -> Self {
         let engine = server.engine().start();
         let (mut found, mut is_sorted) = (HashMap::new(), true);

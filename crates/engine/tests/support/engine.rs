@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ringmain::{Engine, EngineBuilder};
 
-/// An engine that is closed and checked when it is dropped: the account balances, no completion was lost or out of
-/// place, every slot and every byte is back.
+/// An engine that is closed and checked when it is dropped: the account balances, no completion was
+/// lost or out of place, every slot and every byte is back.
 pub(crate) struct Checked {
     engine: Engine,
     by_reference_bytes: u64,

@@ -1,4 +1,5 @@
-//! What the integration tests share: a server, engines that are checked at their end, the audit, a runtime of one line.
+//! What the integration tests share: a server, engines that are checked at their end, the audit, a
+//! runtime of one line.
 //!
 //! What a test leaves behind is checked here, so that no test can forget it: see [`Checked`].
 #![allow(dead_code, unused_imports)] // Each test file uses a part of it.

@@ -1,6 +1,7 @@
 //! A network between the engine and its server that can be cut at any byte, or die without a word.
 //!
-//! Bytes that it passes on are passed on unchanged; what it does to connections is decided by the test.
+//! Bytes that it passes on are passed on unchanged; what it does to connections is decided by the
+//! test.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -36,7 +37,8 @@ struct Shared {
 }
 
 impl Proxy {
-    /// A proxy whose first connections carry so many bytes `[to the server, from it]` and are cut then, at that byte.
+    /// A proxy whose first connections carry so many bytes `[to the server, from it]` and are cut
+    /// then, at that byte.
     pub(crate) fn start(server: SocketAddr, mut budgets: Vec<[u64; 2]>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");

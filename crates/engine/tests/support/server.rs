@@ -1,8 +1,8 @@
 //! A server to test against: an embedded broker of the test's own, or a real one.
 //!
-//! With `RINGMAIN_TEST_SERVER=host:port` (and, if they are not `iggy`/`iggy`, `RINGMAIN_TEST_USER` and
-//! `RINGMAIN_TEST_PASSWORD`) every test that needs no scripted faults runs on that server, in streams with names of
-//! their own that are removed afterwards.
+//! With `RINGMAIN_TEST_SERVER=host:port` (and, if they are not `iggy`/`iggy`, `RINGMAIN_TEST_USER`
+//! and `RINGMAIN_TEST_PASSWORD`) every test that needs no scripted faults runs on that server, in
+//! streams with names of their own that are removed afterwards.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -90,8 +90,9 @@ impl Server {
         format!("iggy://{user}:{password}@{}", self.address())
     }
 
-    /// The configuration of an engine for it: little memory, no pinning, so that tests run side by side. A real server
-    /// hashes passwords slowly on purpose, so dozens of logins at once need patience.
+    /// The configuration of an engine for it: little memory, no pinning, so that tests run side by
+    /// side. A real server hashes passwords slowly on purpose, so dozens of logins at once need
+    /// patience.
     pub(crate) fn engine(&self) -> EngineBuilder {
         let url = match &self.kind {
             Kind::Embedded(_) => self.url(),
@@ -106,7 +107,8 @@ impl Server {
             .huge_pages(false)
     }
 
-    /// A name for a stream that no other test uses, on this server or before. The stream is removed with the server.
+    /// A name for a stream that no other test uses, on this server or before. The stream is removed
+    /// with the server.
     pub(crate) fn stream(&self, what: &str) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let since = std::time::SystemTime::now()

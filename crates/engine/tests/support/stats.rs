@@ -14,7 +14,8 @@ const ANSWERS: [&str; 6] = [
     "records_in_flight",
 ];
 
-/// Checks a snapshot, whether shards run or not: accounts balance, no part is larger than its whole.
+/// Checks a snapshot, whether shards run or not: accounts balance, no part is larger than its
+/// whole.
 pub(crate) fn check(stats: &Stats) {
     assert!(stats.account.balances(), "{}", stats.account);
     let writes: u64 = stats.transport.write_operations.iter().sum();

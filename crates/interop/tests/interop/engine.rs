@@ -1,5 +1,5 @@
-//! ringmain and the official SDK on the same broker: each reads what the other sent, byte by byte, and both put a key
-//! on the same partition.
+//! ringmain and the official SDK on the same broker: each reads what the other sent, byte by byte,
+//! and both put a key on the same partition.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Numbers that every party must read alike, held against those of the official SDK: error codes and the way from a
-//! messages key to its partition.
+//! Numbers that every party must read alike, held against those of the official SDK: error codes
+//! and the way from a messages key to its partition.
 
 use std::num::NonZeroU32;
 

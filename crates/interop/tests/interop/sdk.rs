@@ -1,5 +1,6 @@
-//! The official SDK, version 0.11.0, cannot tell the embedded broker from a server: logins, streams, topics, sends
-//! in direct and background mode, polls with every strategy, consumer offsets. Every byte is compared.
+//! The official SDK, version 0.11.0, cannot tell the embedded broker from a server: logins,
+//! streams, topics, sends in direct and background mode, polls with every strategy, consumer
+//! offsets. Every byte is compared.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -374,8 +375,8 @@ async fn the_sdk_survives_a_restart_of_the_broker() {
         state: RestartState::Kept,
         down_us: 0,
     });
-    // The SDK reports the broken connection to the caller instead of sending again by itself, and reconnects with the
-    // next call. What the closed connection was given was not read.
+    // The SDK reports the broken connection to the caller instead of sending again by itself, and
+    // reconnects with the next call. What the closed connection was given was not read.
     let mut result = send(b"after").await;
     for _ in 0..3 {
         if result.is_ok() {

@@ -36,21 +36,22 @@ pub enum Event<'a> {
         /// The bytes, valid until the next call to the driver.
         bytes: &'a [u8],
     },
-    /// The oldest write that was not reported yet is done: its last byte is with the kernel, and the kernel no longer
-    /// reads any of its memory.
+    /// The oldest write that was not reported yet is done: its last byte is with the kernel, and
+    /// the kernel no longer reads any of its memory.
     WriteDone {
         /// The connection.
         conn: ConnIndex,
     },
-    /// The connection is gone. Nothing of it is in flight in either direction: slots, headers and `Bytes` of an
-    /// unfinished write are free. The index is free.
+    /// The connection is gone. Nothing of it is in flight in either direction: slots, headers and
+    /// `Bytes` of an unfinished write are free. The index is free.
     Closed {
         /// The connection.
         conn: ConnIndex,
         /// Why.
         cause: LostCause,
-        /// `Some` exactly when a write was not reported as done: how many bytes of the youngest the kernel had taken
-        /// (of any before it, all). Frames that begin behind them never left this host.
+        /// `Some` exactly when a write was not reported as done: how many bytes of the youngest the
+        /// kernel had taken (of any before it, all). Frames that begin behind them never left this
+        /// host.
         write_progress_bytes: Option<u64>,
     },
     /// Another thread called [`WakeHandle::wake`](super::WakeHandle::wake) since the last `wait`.

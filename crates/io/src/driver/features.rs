@@ -11,16 +11,18 @@ pub struct Features {
     /// The arena is registered as a fixed buffer. Linux 5.1; bounded by the locked-memory limit for
     /// unprivileged users. Without it every write pins or copies through user addresses.
     pub registered_arena: bool,
-    /// One receive request delivers many completions, into a ring of provided buffers. Linux 6.0 (the buffer
-    /// ring 5.19). Without it each receive is submitted anew into the connection's own buffer.
+    /// One receive request delivers many completions, into a ring of provided buffers. Linux 6.0
+    /// (the buffer ring 5.19). Without it each receive is submitted anew into the connection's own
+    /// buffer.
     pub multishot_recv: bool,
-    /// Vectored operations on registered buffers. Linux 6.15. Without it `WritevFixed` is not available and
-    /// `SendZc` pins pages for each write.
+    /// Vectored operations on registered buffers. Linux 6.15. Without it `WritevFixed` is not
+    /// available and `SendZc` pins pages for each write.
     pub vectored_fixed: bool,
     /// Zero-copy `sendmsg`. Linux 6.1.
     pub send_zc: bool,
-    /// The kernel continues a short zero-copy send by itself (`MSG_WAITALL`, Linux 6.1), so that a write has one
-    /// notification. Without it each short send comes back and is resumed, as on the other paths.
+    /// The kernel continues a short zero-copy send by itself (`MSG_WAITALL`, Linux 6.1), so that a
+    /// write has one notification. Without it each short send comes back and is resumed, as on the
+    /// other paths.
     pub send_zc_wait_all: bool,
 }
 

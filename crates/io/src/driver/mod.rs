@@ -33,8 +33,8 @@
 //! | received bytes | the driver | the next call of the driver; the event's lifetime says so |
 //! | the whole arena | the driver keeps a handle | it is dropped with nothing in flight |
 //!
-//! The driver marks a pushed block as *lent* for this time. Releasing or changing a lent block is an
-//! assertion failure of the shard.
+//! The driver marks a pushed block as *lent* for this time. Releasing or changing a lent block is
+//! an assertion failure of the shard.
 //!
 //! # Rules for the driver
 //!

@@ -1,4 +1,5 @@
-//! How bytes reach a socket: the ways there are, and the kinds of writes between which one is chosen.
+//! How bytes reach a socket: the ways there are, and the kinds of writes between which one is
+//! chosen.
 
 /// How frames reach the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -6,12 +7,13 @@ pub enum WritePath {
     /// Whatever the kernel has, decided by measurement while the first writes are carried.
     #[default]
     Auto,
-    /// Vectored write from the registered arena: no copy of the page tables' work per write. Linux 6.15.
+    /// Vectored write from the registered arena: no copy of the page tables' work per write. Linux
+    /// 6.15.
     WritevFixed,
     /// `sendmsg`: every kernel.
     SendMsg,
-    /// Zero-copy `sendmsg`, from the registered arena where the kernel can (6.15), otherwise from pinned pages
-    /// (6.1). Memory is free only after the kernel's notification.
+    /// Zero-copy `sendmsg`, from the registered arena where the kernel can (6.15), otherwise from
+    /// pinned pages (6.1). Memory is free only after the kernel's notification.
     SendZc,
 }
 
@@ -48,7 +50,8 @@ impl CarriedBy {
 pub const TRAFFIC_KINDS: usize = 4;
 
 /// Kinds of writes between which [`WritePath::Auto`] decides separately: large or small (see
-/// [`TransportConfig::zero_copy_bytes_min`](crate::transport::TransportConfig::zero_copy_bytes_min)), wholly in the registered arena or not.
+/// [`TransportConfig::zero_copy_bytes_min`](crate::transport::TransportConfig::zero_copy_bytes_min)),
+/// wholly in the registered arena or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Traffic {

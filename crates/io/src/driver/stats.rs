@@ -42,7 +42,8 @@ pub struct DriverStats {
     pub write_bytes: [u64; WRITE_PATHS],
     /// Send operations that took less than they were given.
     pub short_writes: u64,
-    /// Send operations that were repeated on a plainer path because the kernel refused the one chosen.
+    /// Send operations that were repeated on a plainer path because the kernel refused the one
+    /// chosen.
     pub write_fallbacks: u64,
     /// Notifications that zero-copy memory is free again.
     pub zero_copy_notifications: u64,
@@ -62,15 +63,17 @@ pub struct DriverStats {
     pub registered_bytes_wanted: u64,
 }
 
-/// What the kernel gave and what was chosen: fixed once the driver runs, except for the write paths while
-/// they are being measured.
+/// What the kernel gave and what was chosen: fixed once the driver runs, except for the write paths
+/// while they are being measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriverInfo {
     /// The features in use: switched on and offered by the kernel.
     pub features: Features,
-    /// The path each kind of write takes, index [`Traffic`](super::Traffic); `None` while it is being measured.
+    /// The path each kind of write takes, index [`Traffic`](super::Traffic); `None` while it is
+    /// being measured.
     pub paths: [Option<CarriedBy>; TRAFFIC_KINDS],
-    /// Processor time of each path in nanoseconds for each MiB, as measured; `None` where it was not.
+    /// Processor time of each path in nanoseconds for each MiB, as measured; `None` where it was
+    /// not.
     pub path_costs: [[Option<f64>; WRITE_PATHS]; TRAFFIC_KINDS],
     /// Entries of the submission queue.
     pub submission_entries: u32,

@@ -1,4 +1,5 @@
-//! Waking the shard from other threads, without a lost wake-up and without a system call while it is awake.
+//! Waking the shard from other threads, without a lost wake-up and without a system call while it
+//! is awake.
 //!
 //! ```text
 //!            wake: no system call                wake: writes the eventfd
@@ -7,9 +8,10 @@
 //!     '------- wait takes the note ---'          AWAKE --- wait sleeps -------'
 //! ```
 //!
-//! A waker first publishes its work (a queue push), then swaps the state to `NOTIFIED`. The shard swaps it back
-//! to `AWAKE` before it looks at the queues. Both are read-modify-writes of one atomic, so one of them is first:
-//! either the shard sees the work, or the waker sees that the shard went to sleep and writes the eventfd.
+//! A waker first publishes its work (a queue push), then swaps the state to `NOTIFIED`. The shard
+//! swaps it back to `AWAKE` before it looks at the queues. Both are read-modify-writes of one
+//! atomic, so one of them is first: either the shard sees the work, or the waker sees that the
+//! shard went to sleep and writes the eventfd.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -80,8 +82,8 @@ impl WakeBoard {
 impl WakeShared {
     /// The two ends: handles for others, this for the shard.
     pub(crate) fn new() -> io::Result<Arc<Self>> {
-        // Blocking on purpose: a read of a non-blocking descriptor would come back with EAGAIN instead of
-        // waiting in the ring.
+        // Blocking on purpose: a read of a non-blocking descriptor would come back with EAGAIN
+        // instead of waiting in the ring.
         let eventfd = eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Arc::new(Self {
             state: WakeState::default(),
@@ -115,7 +117,8 @@ impl WakeShared {
                 Ok(written) => panic!("a write to our eventfd took {written} bytes"),
                 Err(error) => error,
             };
-            // EAGAIN cannot happen: the descriptor blocks, and at most one signal is outstanding per sleep.
+            // EAGAIN cannot happen: the descriptor blocks, and at most one signal is outstanding
+            // per sleep.
             assert!(
                 error == rustix::io::Errno::INTR,
                 "write to our eventfd: {error}"
@@ -129,7 +132,8 @@ impl WakeShared {
 pub struct WakeState(AtomicU8);
 
 impl WakeState {
-    /// A waker's step, after it has published its work. True: the shard sleeps and must be signalled.
+    /// A waker's step, after it has published its work. True: the shard sleeps and must be
+    /// signalled.
     pub fn notify(&self) -> bool {
         self.0.swap(NOTIFIED, Ordering::AcqRel) == SLEEPING
     }
@@ -141,7 +145,8 @@ impl WakeState {
             .is_ok()
     }
 
-    /// The shard's step after it slept, or instead of sleeping. True: somebody woke it since the last call.
+    /// The shard's step after it slept, or instead of sleeping. True: somebody woke it since the
+    /// last call.
     pub fn take(&self) -> bool {
         self.0.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
     }
@@ -225,7 +230,8 @@ mod loom_tests {
         work: [AtomicUsize; 2],
     }
 
-    /// The shard sleeps whenever it may, and ends only when it has seen all work: a lost wake-up is a deadlock.
+    /// The shard sleeps whenever it may, and ends only when it has seen all work: a lost wake-up is
+    /// a deadlock.
     fn serve(shared: &Shared, wakers: usize) {
         let mut seen = 0;
         while seen < wakers {
@@ -243,7 +249,8 @@ mod loom_tests {
     }
 
     fn run(wakers: usize, has_completion: bool) {
-        // Three preemptions find every two-sided race; without a bound the lock of the signal alone takes hours.
+        // Three preemptions find every two-sided race; without a bound the lock of the signal alone
+        // takes hours.
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(move || {

@@ -1,7 +1,8 @@
 //! The arena: the mapping of a shard together with the pools that own its outgoing blocks.
 //!
-//! Made before the shard thread starts and shared by `Arc`: application threads take and fill slots, the shard
-//! sends them. It knows addresses and owners, not rings; the transport registers it.
+//! Made before the shard thread starts and shared by `Arc`: application threads take and fill
+//! slots, the shard sends them. It knows addresses and owners, not rings; the transport registers
+//! it.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ impl DriverMemory {
     /// Maps the memory `config` asks for, populated to the last page.
     ///
     /// # Errors
-    /// [`ArenaError::Option`] for a value out of range, [`ArenaError::Map`] when the kernel refuses.
+    /// [`ArenaError::Option`] for a value out of range, [`ArenaError::Map`] when the kernel
+    /// refuses.
     pub fn new(config: &ArenaConfig) -> Result<Self, ArenaError> {
         Ok(Self {
             arena: Arc::new(Arena::new(config)?),
@@ -33,8 +35,8 @@ impl DriverMemory {
     }
 
     /// What a driver without a kernel keeps. From now on its blocks can be
-    /// [lent](super::SlotToken::lend) to safe code, and changing a lent one is an assertion failure in
-    /// every build.
+    /// [lent](super::SlotToken::lend) to safe code, and changing a lent one is an assertion failure
+    /// in every build.
     #[cfg(feature = "simulation")]
     pub fn into_checked_arena(self) -> Arc<Arena> {
         self.arena.mapping.set_checked();
@@ -60,7 +62,8 @@ impl Arena {
     /// Maps the memory `config` asks for, populated to the last page.
     ///
     /// # Errors
-    /// [`ArenaError::Option`] for a value out of range, [`ArenaError::Map`] when the kernel refuses.
+    /// [`ArenaError::Option`] for a value out of range, [`ArenaError::Map`] when the kernel
+    /// refuses.
     pub(crate) fn new(config: &ArenaConfig) -> Result<Self, ArenaError> {
         let layout = ArenaLayout::new(config)?;
         let blocks = layout.headers.blocks + layout.slots.blocks;

@@ -25,8 +25,8 @@ impl Process {
     /// The C library has no memory to watch for forks.
     pub fn this() -> io::Result<Self> {
         let errno = *WATCH.get_or_init(|| {
-            // SAFETY: the handler takes nothing, lives as long as the program and only adds to an atomic number, which
-            // is allowed in the child of a program with threads.
+            // SAFETY: the handler takes nothing, lives as long as the program and only adds to an
+            // atomic number, which is allowed in the child of a program with threads.
             unsafe { libc::pthread_atfork(None, None, Some(count_fork)) }
         });
         match errno {

@@ -6,8 +6,8 @@ use super::ArenaError;
 
 /// Bytes of one entry of the header slab: the fixed request header of the protocol.
 pub const HEADER_BYTES: u32 = 256;
-/// Page size the layout aligns to. Larger base pages (16 or 64 KiB on some hosts) are a multiple of it, and
-/// the mapping rounds its total up to them.
+/// Page size the layout aligns to. Larger base pages (16 or 64 KiB on some hosts) are a multiple of
+/// it, and the mapping rounds its total up to them.
 pub const BASE_PAGE_BYTES: usize = 4096;
 /// Size of a huge page. A mapping of at least this size is rounded up to it and aligned to it.
 pub const HUGE_PAGE_BYTES: usize = 2 * 1024 * 1024;
@@ -48,20 +48,22 @@ pub struct ArenaConfig {
     pub slot_bytes: u32,
     /// Number of slots, 1 to [`SLOTS_MAX`].
     pub slots: u32,
-    /// Number of 256-byte entries of the header slab, 1 to [`HEADERS_MAX`]. One for each request that can be
-    /// unresolved at a time, and one for each control call.
+    /// Number of 256-byte entries of the header slab, 1 to [`HEADERS_MAX`]. One for each request
+    /// that can be unresolved at a time, and one for each control call.
     pub headers: u32,
     /// Bytes of one receive buffer; a multiple of [`BASE_PAGE_BYTES`], at most 1 MiB.
     pub recv_buffer_bytes: u32,
-    /// Number of receive buffers: a power of two, 1 to [`RECV_BUFFERS_MAX`]. Without a buffer ring each
-    /// connection uses one of its own, so there must be at least as many as connections.
+    /// Number of receive buffers: a power of two, 1 to [`RECV_BUFFERS_MAX`]. Without a buffer ring
+    /// each connection uses one of its own, so there must be at least as many as connections.
     pub recv_buffers: u32,
-    /// Ask for huge pages: reserved ones first, transparent ones otherwise. Costs nothing when there are none.
+    /// Ask for huge pages: reserved ones first, transparent ones otherwise. Costs nothing when
+    /// there are none.
     pub huge_pages: bool,
 }
 
 impl Default for ArenaConfig {
-    /// 128 slots of 256 KiB (32 MiB), 256 headers, 64 receive buffers of 16 KiB (1 MiB), huge pages wanted.
+    /// 128 slots of 256 KiB (32 MiB), 256 headers, 64 receive buffers of 16 KiB (1 MiB), huge pages
+    /// wanted.
     fn default() -> Self {
         Self {
             slot_bytes: 256 * 1024,

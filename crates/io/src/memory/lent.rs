@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{Mapping, SlotToken};
 
-/// A range of a block, lent for as long as this lives. Its token can neither be changed nor released
-/// meanwhile.
+/// A range of a block, lent for as long as this lives. Its token can neither be changed nor
+/// released meanwhile.
 pub struct Lent {
     mapping: Arc<Mapping>,
     block: u32,
@@ -42,11 +42,12 @@ impl SlotToken {
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
         let base = self.mapping.address(self.offset, self.len);
-        // SAFETY: the range lies inside the mapping (asserted by `address`), which `self.mapping` keeps
-        // alive, and is initialised (zero pages). Until `lend_end` in the drop, no later than which this
-        // borrow ends, the count of the block is above zero, and then `SlotToken::as_mut` of its one token
-        // panics in every build, because the mapping is checked (asserted by `lend`). A `&mut` from before
-        // cannot be alive: `lend` borrowed the token. So nobody writes while this is read.
+        // SAFETY: the range lies inside the mapping (asserted by `address`), which `self.mapping`
+        // keeps alive, and is initialised (zero pages). Until `lend_end` in the drop, no later than
+        // which this borrow ends, the count of the block is above zero, and then
+        // `SlotToken::as_mut` of its one token panics in every build, because the mapping is
+        // checked (asserted by `lend`). A `&mut` from before cannot be alive: `lend` borrowed the
+        // token. So nobody writes while this is read.
         unsafe { std::slice::from_raw_parts(base.as_ptr(), self.len) }
     }
 }

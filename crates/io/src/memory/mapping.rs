@@ -1,8 +1,9 @@
 //! One anonymous private mapping and the count of kernel reads that each of its blocks is lent to.
 //!
-//! Invariants: the mapping is page-aligned, fully populated before anyone sees it (so no page fault and no
-//! out-of-memory kill later on the data path), and lives until the last token, the arena and the transport
-//! that may have handed its addresses to the kernel are gone; each of them holds it by `Arc`.
+//! Invariants: the mapping is page-aligned, fully populated before anyone sees it (so no page fault
+//! and no out-of-memory kill later on the data path), and lives until the last token, the arena and
+//! the transport that may have handed its addresses to the kernel are gone; each of them holds it
+//! by `Arc`.
 
 use std::io;
 use std::ptr::NonNull;
@@ -33,8 +34,8 @@ impl PageKind {
     }
 }
 
-/// How many writes the kernel may still read a block for. One cache line each: the application thread that
-/// fills a slot reads its own count, while the shard changes those of others.
+/// How many writes the kernel may still read a block for. One cache line each: the application
+/// thread that fills a slot reads its own count, while the shard changes those of others.
 #[derive(Default)]
 #[repr(align(64))]
 struct LentCount(AtomicU32);
@@ -51,9 +52,9 @@ pub(crate) struct Mapping {
     is_checked: AtomicBool,
 }
 
-// SAFETY: `Mapping` itself never reads or writes the memory; it only hands out addresses. Who may touch which
-// block is decided by `SlotToken` (one owner per block) and by the transport (receive side), not by the thread
-// that holds the mapping. The counts are atomics.
+// SAFETY: `Mapping` itself never reads or writes the memory; it only hands out addresses. Who may
+// touch which block is decided by `SlotToken` (one owner per block) and by the transport (receive
+// side), not by the thread that holds the mapping. The counts are atomics.
 unsafe impl Send for Mapping {}
 // SAFETY: as above: every method that takes `&self` is free of data access or atomic.
 unsafe impl Sync for Mapping {}
@@ -101,8 +102,8 @@ impl Mapping {
             offset <= self.bytes && len <= self.bytes - offset,
             "a range within the mapping"
         );
-        // SAFETY: `offset` is within the mapping (asserted), which is one allocation that lives as long as
-        // `self`, so the addition stays inside it.
+        // SAFETY: `offset` is within the mapping (asserted), which is one allocation that lives as
+        // long as `self`, so the addition stays inside it.
         unsafe { self.base.add(offset) }
     }
 
@@ -112,8 +113,8 @@ impl Mapping {
 
     /// The kernel may read the block from now on, until [`Mapping::lend_end`].
     pub(crate) fn lend_begin(&self, block: u32) {
-        // Relaxed is enough: the caller holds the token, so no other thread looks at the count until the token
-        // is handed over, and that hand-over orders it.
+        // Relaxed is enough: the caller holds the token, so no other thread looks at the count
+        // until the token is handed over, and that hand-over orders it.
         let before = self.lent[block as usize].0.fetch_add(1, Ordering::Relaxed);
         assert!(before < u32::MAX, "lent count overflows");
     }
@@ -142,8 +143,8 @@ impl Mapping {
         self.is_checked.store(true, Ordering::Relaxed);
     }
 
-    /// Never unmap: the kernel may still hold addresses of the mapping. Only for a teardown that could not
-    /// bring every operation home; a leak is harmless there, freed memory would not be.
+    /// Never unmap: the kernel may still hold addresses of the mapping. Only for a teardown that
+    /// could not bring every operation home; a leak is harmless there, freed memory would not be.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
     }
@@ -167,8 +168,9 @@ impl Drop for Mapping {
     }
 }
 
-/// Reserved huge pages, or `None` when the host has none left for us. `MADV_POPULATE_WRITE` (5.14) reports
-/// what would otherwise be a SIGBUS at the first touch, so on older kernels these pages are not used.
+/// Reserved huge pages, or `None` when the host has none left for us. `MADV_POPULATE_WRITE` (5.14)
+/// reports what would otherwise be a SIGBUS at the first touch, so on older kernels these pages are
+/// not used.
 fn map_huge_reserved(bytes: usize) -> Option<NonNull<u8>> {
     let huge_2_mib = 21 << libc::MAP_HUGE_SHIFT;
     let base = map(bytes, libc::MAP_HUGETLB | huge_2_mib).ok()?;
@@ -219,8 +221,8 @@ fn map_aligned(bytes: usize) -> io::Result<NonNull<u8>> {
     let start = map(mapped_bytes, 0)?;
     let head_bytes = start.as_ptr().align_offset(HUGE_PAGE_BYTES);
     let tail_bytes = HUGE_PAGE_BYTES - head_bytes;
-    // SAFETY: `head_bytes < HUGE_PAGE_BYTES` and the mapping is `bytes + HUGE_PAGE_BYTES` long, so both
-    // additions stay inside it or at its end.
+    // SAFETY: `head_bytes < HUGE_PAGE_BYTES` and the mapping is `bytes + HUGE_PAGE_BYTES` long, so
+    // both additions stay inside it or at its end.
     let (base, tail) = unsafe { (start.add(head_bytes), start.add(head_bytes + bytes)) };
     if head_bytes > 0 {
         unmap(start, head_bytes);
@@ -232,7 +234,8 @@ fn map_aligned(bytes: usize) -> io::Result<NonNull<u8>> {
 }
 
 fn map(bytes: usize, extra_flags: libc::c_int) -> io::Result<NonNull<u8>> {
-    // SAFETY: an anonymous private mapping at an address the kernel chooses touches no memory of ours.
+    // SAFETY: an anonymous private mapping at an address the kernel chooses touches no memory of
+    // ours.
     let address = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -251,8 +254,8 @@ fn map(bytes: usize, extra_flags: libc::c_int) -> io::Result<NonNull<u8>> {
 }
 
 fn advise(base: NonNull<u8>, bytes: usize, advice: libc::c_int) -> io::Result<()> {
-    // SAFETY: the range is a whole mapping made by `map` and not yet unmapped; none of the advices used here
-    // discards its content.
+    // SAFETY: the range is a whole mapping made by `map` and not yet unmapped; none of the advices
+    // used here discards its content.
     match unsafe { libc::madvise(base.as_ptr().cast(), bytes, advice) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -267,8 +270,9 @@ fn touch(base: NonNull<u8>, bytes: usize) {
 }
 
 fn unmap(base: NonNull<u8>, bytes: usize) {
-    // SAFETY: the range is page-aligned and part of a mapping made by `map`; the callers unmap a range exactly
-    // once and keep no address into it (for a whole `Mapping`: every holder of an address holds the `Arc`).
+    // SAFETY: the range is page-aligned and part of a mapping made by `map`; the callers unmap a
+    // range exactly once and keep no address into it (for a whole `Mapping`: every holder of an
+    // address holds the `Arc`).
     let result = unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
     assert!(
         result == 0,
@@ -290,7 +294,8 @@ mod tests {
         ] {
             let mapping = Mapping::new(bytes, 1, huge_pages).unwrap();
             let base = mapping.address(0, bytes);
-            // SAFETY: the mapping is `bytes` long, zeroed by the kernel, and known to this test alone.
+            // SAFETY: the mapping is `bytes` long, zeroed by the kernel, and known to this test
+            // alone.
             let all = unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), bytes) };
             assert!(all.iter().all(|byte| *byte == 0));
             all.fill(0xA5);

@@ -6,9 +6,10 @@
 //! '------------- fixed buffer of the ring -------'
 //! ```
 //!
-//! The first part (headers, slots) only ever travels outwards and is registered with the ring as one
-//! fixed buffer, or as much of its beginning as the locked-memory limit allows. The second part only ever
-//! travels inwards. A block of the first part is reached through a [`SlotToken`] and through nothing else.
+//! The first part (headers, slots) only ever travels outwards and is registered with the ring as
+//! one fixed buffer, or as much of its beginning as the locked-memory limit allows. The second part
+//! only ever travels inwards. A block of the first part is reached through a [`SlotToken`] and
+//! through nothing else.
 //!
 //! What it does not do: decide what a slot holds, or talk to the kernel about anything but pages.
 

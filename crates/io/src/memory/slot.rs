@@ -1,10 +1,10 @@
 //! Blocks of the arena: the token that owns one, and the pool of free ones.
 //!
 //! Invariants
-//! - There is exactly one [`SlotToken`] for each block, made when the pool is made. Whoever holds it, and
-//!   nobody else, reads and writes the block; a free block's token lies in the pool.
-//! - While a write that names the block is with the kernel the block is *lent*: its token stays with its
-//!   holder, but changing the bytes or giving the token back is a bug (asserted).
+//! - There is exactly one [`SlotToken`] for each block, made when the pool is made. Whoever holds
+//!   it, and nobody else, reads and writes the block; a free block's token lies in the pool.
+//! - While a write that names the block is with the kernel the block is *lent*: its token stays
+//!   with its holder, but changing the bytes or giving the token back is a bug (asserted).
 //! - A token that is dropped instead of released is a leak. It frees nothing, and
 //!   [`SlotPool::assert_all_free`] finds it at teardown.
 
@@ -37,8 +37,8 @@ pub struct SlotToken {
     mapping: Arc<Mapping>,
 }
 
-// SAFETY: the token is the only way to its block, so moving it moves the access; the mapping it points into is
-// kept alive by its own `Arc` and does not belong to a thread.
+// SAFETY: the token is the only way to its block, so moving it moves the access; the mapping it
+// points into is kept alive by its own `Arc` and does not belong to a thread.
 unsafe impl Send for SlotToken {}
 // SAFETY: a shared token only gives shared reads of the block, and writing takes `&mut`.
 unsafe impl Sync for SlotToken {}
@@ -90,15 +90,16 @@ impl SlotToken {
 
 impl AsRef<[u8]> for SlotToken {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `base..base + bytes` is this block, inside the mapping that `self.mapping` keeps alive, and
-        // initialised (zero pages). This token is its only owner and is borrowed shared; the kernel only ever
-        // reads a lent block.
+        // SAFETY: `base..base + bytes` is this block, inside the mapping that `self.mapping` keeps
+        // alive, and initialised (zero pages). This token is its only owner and is borrowed shared;
+        // the kernel only ever reads a lent block.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.bytes as usize) }
     }
 }
 
 impl AsMut<[u8]> for SlotToken {
-    /// The block, to be changed. Changing a lent block is a bug: the frame on the wire would be torn.
+    /// The block, to be changed. Changing a lent block is a bug: the frame on the wire would be
+    /// torn.
     fn as_mut(&mut self) -> &mut [u8] {
         if cfg!(debug_assertions) || self.mapping.is_checked() {
             assert!(
@@ -127,9 +128,9 @@ const TIER_STARTS: [u32; 2] = [8, 32];
 
 /// The free blocks of one region. Lock-free and bounded: any thread takes, any thread gives back.
 ///
-/// The queue is cut in tiers and the low tiers are served first: a first-in first-out queue over all blocks
-/// would walk through the whole arena and find each block cold in the cache; so would it spread the load over
-/// blocks that could not be registered when the low ones are enough.
+/// The queue is cut in tiers and the low tiers are served first: a first-in first-out queue over
+/// all blocks would walk through the whole arena and find each block cold in the cache; so would it
+/// spread the load over blocks that could not be registered when the low ones are enough.
 pub struct SlotPool {
     tiers: [ArrayQueue<SlotToken>; TIER_STARTS.len() + 1],
     kind: SlotKind,
@@ -138,8 +139,8 @@ pub struct SlotPool {
 }
 
 impl SlotPool {
-    /// Makes the tokens of every block of `region`. Called once for a region: a second pool over the same
-    /// blocks would break the sole ownership that every token relies on.
+    /// Makes the tokens of every block of `region`. Called once for a region: a second pool over
+    /// the same blocks would break the sole ownership that every token relies on.
     pub(super) fn new(
         mapping: &Arc<Mapping>,
         kind: SlotKind,
@@ -175,7 +176,8 @@ impl SlotPool {
         pool
     }
 
-    /// Takes a free block, or `None` when all are in use. Its bytes are whatever the last user left.
+    /// Takes a free block, or `None` when all are in use. Its bytes are whatever the last user
+    /// left.
     pub fn acquire(&self) -> Option<SlotToken> {
         self.tiers.iter().find_map(ArrayQueue::pop)
     }
@@ -198,7 +200,8 @@ impl SlotPool {
         self.put(token);
     }
 
-    /// Number of free blocks at some moment during the call; exact when no other thread takes or gives.
+    /// Number of free blocks at some moment during the call; exact when no other thread takes or
+    /// gives.
     pub fn free(&self) -> u32 {
         self.tiers.iter().map(|tier| tier.len() as u32).sum()
     }

@@ -1,7 +1,7 @@
 //! From the errno of a setup call to the likely cause and the remedy.
 //!
-//! The mapping is a pure function of the errno and of [`Evidence`] about the host, so that hosts this code never
-//! ran on are tested like the one it runs on.
+//! The mapping is a pure function of the errno and of [`Evidence`] about the host, so that hosts
+//! this code never ran on are tested like the one it runs on.
 
 use std::io;
 
@@ -59,8 +59,8 @@ impl Evidence {
 /// The error of `call` (`io_uring_setup`, `io_uring_register` or `io_uring_enter`), explained.
 pub(crate) fn diagnose(call: &'static str, source: io::Error, evidence: &Evidence) -> SetupError {
     match source.raw_os_error() {
-        // The sysctl and a filter both answer EPERM; the sysctl can be read, so it is asked first. It forbids the setup
-        // and nothing after it.
+        // The sysctl and a filter both answer EPERM; the sysctl can be read, so it is asked first.
+        // It forbids the setup and nothing after it.
         Some(libc::EPERM) => match evidence.disabled_level {
             Some(level @ 1..) if call == "io_uring_setup" => SetupError::Disabled { level },
             _ if evidence.is_filtered() => SetupError::Seccomp { call, source },

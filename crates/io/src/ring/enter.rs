@@ -25,8 +25,9 @@ pub(super) enum EnterRefusal {
     TimedOut,
     /// `EINTR`: a signal ended a wait. Nothing was lost; the driver goes round its loop.
     Interrupted,
-    /// `EAGAIN`, `ENOMEM`: the kernel cannot allocate a request now. `EBUSY`: it wants completions taken first.
-    /// In each case what was not submitted is still in the queue: take completions and enter again.
+    /// `EAGAIN`, `ENOMEM`: the kernel cannot allocate a request now. `EBUSY`: it wants completions
+    /// taken first. In each case what was not submitted is still in the queue: take completions and
+    /// enter again.
     Retry,
     /// The ring is beyond use.
     Fatal(RingError),
@@ -98,8 +99,9 @@ impl Refusals {
         self.pause()
     }
 
-    /// A wait was interrupted after `waited`, while nothing was queued. That is a signal, as a rule: only waits
-    /// that all end at once make the thread pause, and none of them breaks the ring.
+    /// A wait was interrupted after `waited`, while nothing was queued. That is a signal, as a
+    /// rule: only waits that all end at once make the thread pause, and none of them breaks the
+    /// ring.
     pub(super) fn interrupted(&mut self, waited: Duration) -> Pace {
         if waited < INTERRUPTED_WAIT_MIN {
             return self.pause();

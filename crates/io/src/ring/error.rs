@@ -19,7 +19,8 @@ pub enum SetupError {
         /// Value of the sysctl: 1 forbids unprivileged processes, 2 forbids all.
         level: u8,
     },
-    /// A seccomp filter forbids a system call of io_uring; the default profiles of container runtimes do.
+    /// A seccomp filter forbids a system call of io_uring; the default profiles of container
+    /// runtimes do.
     #[error(
         "{call} is forbidden by a seccomp filter ({source}); container runtimes block io_uring by default: run with \
          a profile that allows io_uring_setup, io_uring_enter and io_uring_register"
@@ -30,7 +31,8 @@ pub enum SetupError {
         /// The errno of the filter.
         source: io::Error,
     },
-    /// A system call was refused for lack of permission, and neither the sysctl nor a filter explains it.
+    /// A system call was refused for lack of permission, and neither the sysctl nor a filter
+    /// explains it.
     #[error(
         "{call} is not permitted ({source}); a security module or the sandbox of this process forbids io_uring"
     )]
@@ -60,7 +62,8 @@ pub enum SetupError {
         /// What would make it work.
         remedy: &'static str,
     },
-    /// The limit of locked memory leaves no room for the ring itself. The limit is the user's, over all processes.
+    /// The limit of locked memory leaves no room for the ring itself. The limit is the user's, over
+    /// all processes.
     #[error(
         "no locked memory left for the ring: RLIMIT_MEMLOCK is {limit_bytes} bytes ({source}); raise it \
          (ulimit -l, LimitMEMLOCK= in a systemd unit)"
@@ -81,7 +84,8 @@ pub enum SetupError {
         /// The errno.
         source: io::Error,
     },
-    /// An option of [`TransportConfig`](crate::transport::TransportConfig) is out of range: the caller's fault.
+    /// An option of [`TransportConfig`](crate::transport::TransportConfig) is out of range: the
+    /// caller's fault.
     #[error("transport option `{option}` is {found}, but {rule}")]
     Option {
         /// Name of the option.
@@ -128,8 +132,8 @@ pub enum RingError {
         /// The errno of the last refusal.
         errno: i32,
     },
-    /// `EBADF`, `EBADFD`, `EFAULT`, `EINVAL`, `ENXIO`, `EOPNOTSUPP`: we passed something wrong, or somebody closed
-    /// our descriptor.
+    /// `EBADF`, `EBADFD`, `EFAULT`, `EINVAL`, `ENXIO`, `EOPNOTSUPP`: we passed something wrong, or
+    /// somebody closed our descriptor.
     #[error("io_uring_enter rejects our arguments (errno {errno}): {meaning}")]
     Broken {
         /// The errno.

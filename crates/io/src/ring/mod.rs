@@ -1,8 +1,8 @@
 //! The ring of one shard: setup, submission, completions, and what the kernel says about them.
 //!
-//! Completions are copied to a fixed array before anyone looks at them: dispatching while walking the kernel's
-//! queue would keep its slots occupied during callbacks, and a callback that submits and waits would walk the
-//! same queue inside the walk.
+//! Completions are copied to a fixed array before anyone looks at them: dispatching while walking
+//! the kernel's queue would keep its slots occupied during callbacks, and a callback that submits
+//! and waits would walk the same queue inside the walk.
 //!
 //! What it does not do: know sockets or connections. It carries operations and their user data.
 
@@ -26,8 +26,8 @@ pub use error::{RingError, SetupError};
 pub(crate) use recv_ring::{RECV_GROUP, RecvRing};
 pub(crate) use user_data::{Op, UserData};
 
-/// Completions taken over at once. At 16 bytes each the array is one page; what does not fit stays in the kernel's
-/// queue, which is sized for everything in flight, until the next round.
+/// Completions taken over at once. At 16 bytes each the array is one page; what does not fit stays
+/// in the kernel's queue, which is sized for everything in flight, until the next round.
 const BATCH_COMPLETIONS: usize = 256;
 
 /// The longest stay in the kernel: its clock counts nanoseconds in 63 bits, and a longer wait would
@@ -73,7 +73,8 @@ pub(crate) enum Stay {
 pub(crate) struct Ring {
     uring: IoUring,
     features: Features,
-    /// An idle shard is not waiting for a disk: where the kernel can tell (Linux 6.15), it does not count it so.
+    /// An idle shard is not waiting for a disk: where the kernel can tell (Linux 6.15), it does not
+    /// count it so.
     sleep_flags: EnterFlags,
     counters: RingCounters,
     refusals: Refusals,
@@ -139,12 +140,13 @@ impl Ring {
         self.uring.submitter()
     }
 
-    /// Queues one operation; flushes when the queue is full. False when it is full even so: the kernel is short of
-    /// something, the caller keeps the operation and tries again after taking completions.
+    /// Queues one operation; flushes when the queue is full. False when it is full even so: the
+    /// kernel is short of something, the caller keeps the operation and tries again after taking
+    /// completions.
     ///
     /// # Safety
-    /// All memory the operation names must stay valid, and unchanged or unread as the operation demands, until its
-    /// last completion.
+    /// All memory the operation names must stay valid, and unchanged or unread as the operation
+    /// demands, until its last completion.
     ///
     /// # Errors
     /// [`RingError`] of the flush.
@@ -164,17 +166,20 @@ impl Ring {
         !self.uring.completion().is_empty()
     }
 
-    /// True when only an enter makes the kernel go on: operations are queued, or completion work is deferred.
+    /// True when only an enter makes the kernel go on: operations are queued, or completion work is
+    /// deferred.
     pub(crate) fn wants_enter(&mut self) -> bool {
         let queue = self.uring.submission();
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Submits what is queued, runs what the kernel has deferred, and stays as long as told. Pauses for some
-    /// milliseconds at most while the kernel refuses; the caller then goes round its loop and comes back.
+    /// Submits what is queued, runs what the kernel has deferred, and stays as long as told. Pauses
+    /// for some milliseconds at most while the kernel refuses; the caller then goes round its loop
+    /// and comes back.
     ///
     /// # Errors
-    /// [`RingError`] when the ring is beyond use, for ever after. What passes by itself is counted and is `Ok`.
+    /// [`RingError`] when the ring is beyond use, for ever after. What passes by itself is counted
+    /// and is `Ok`.
     pub(crate) fn enter(&mut self, stay: Stay) -> Result<(), RingError> {
         if let Some(error) = self.broken {
             return Err(error);
@@ -254,7 +259,8 @@ impl Ring {
             self.batch_next == self.batch_taken,
             "a batch is drained before the next is taken"
         );
-        // The flag: completions are set aside, none is lost. The count: the kernel had no memory to set one aside.
+        // The flag: completions are set aside, none is lost. The count: the kernel had no memory to
+        // set one aside.
         let is_overflowing = self.uring.submission().cq_overflow();
         let completions = self.uring.completion();
         let lost = completions.overflow().wrapping_sub(self.lost_seen);

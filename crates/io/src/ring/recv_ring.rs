@@ -1,12 +1,14 @@
-//! The ring in which receive buffers are handed to the kernel (`struct io_uring_buf_ring`, Linux 5.19).
+//! The ring in which receive buffers are handed to the kernel (`struct io_uring_buf_ring`, Linux
+//! 5.19).
 //!
 //! ```text
 //! entry 0: addr u64 | len u32 | id u16 | tail u16     the kernel takes entries up to `tail`
 //! entry 1: addr u64 | len u32 | id u16 | -
 //! ```
 //!
-//! Invariant: a buffer is either with the kernel (between `hand_over` and the completion that names it) or with
-//! us (until the next `hand_over`). There are as many entries as buffers, so the ring never overflows.
+//! Invariant: a buffer is either with the kernel (between `hand_over` and the completion that names
+//! it) or with us (until the next `hand_over`). There are as many entries as buffers, so the ring
+//! never overflows.
 
 use std::io;
 use std::ptr::NonNull;
@@ -39,8 +41,8 @@ impl RecvRing {
         let buffers = u16::try_from(arena.layout().recv_buffers.blocks)
             .expect("at most 32768 receive buffers");
         assert!(buffers.is_power_of_two(), "entries are found by mask");
-        // SAFETY: the region holds `buffers` entries of 16 bytes on a page boundary. It stays mapped until the
-        // ring is gone: the transport holds the arena and drops its ring first.
+        // SAFETY: the region holds `buffers` entries of 16 bytes on a page boundary. It stays
+        // mapped until the ring is gone: the transport holds the arena and drops its ring first.
         unsafe {
             submitter.register_buf_ring_with_flags(base.as_ptr() as u64, buffers, RECV_GROUP, 0)
         }?;
@@ -66,9 +68,10 @@ impl RecvRing {
     fn place(&mut self, id: u16) {
         let region = &self.arena.layout().recv_buffers;
         assert!(u32::from(id) < region.blocks, "a buffer of this ring");
-        // SAFETY: the masked index is below the number of entries, all of which lie in the region that
-        // `self.arena` keeps mapped. Only this thread writes entries, and the kernel does not read this one
-        // before `publish`. The setters leave `tail`, which shares the first entry, alone.
+        // SAFETY: the masked index is below the number of entries, all of which lie in the region
+        // that `self.arena` keeps mapped. Only this thread writes entries, and the kernel does not
+        // read this one before `publish`. The setters leave `tail`, which shares the first entry,
+        // alone.
         let entry = unsafe {
             self.entries
                 .add(usize::from(self.tail & self.mask))
@@ -81,8 +84,8 @@ impl RecvRing {
     }
 
     fn publish(&self) {
-        // SAFETY: the ring's base is valid, page-aligned and initialised (zero pages), and `tail` is a field of
-        // its first entry that the kernel reads and only we write.
+        // SAFETY: the ring's base is valid, page-aligned and initialised (zero pages), and `tail`
+        // is a field of its first entry that the kernel reads and only we write.
         let tail =
             unsafe { AtomicU16::from_ptr(BufRingEntry::tail(self.entries.as_ptr()).cast_mut()) };
         tail.store(self.tail, Ordering::Release);

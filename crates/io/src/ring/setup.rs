@@ -1,5 +1,5 @@
-//! Setting a ring up: the best set of flags this kernel takes, what it turns out to have, and a first operation that
-//! proves its use.
+//! Setting a ring up: the best set of flags this kernel takes, what it turns out to have, and a
+//! first operation that proves its use.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -73,7 +73,8 @@ fn rungs(wanted: &Features) -> impl Iterator<Item = Rung> {
     })
 }
 
-/// Builds the ring and probes it. `features` of the result are those of `wanted` that the kernel has.
+/// Builds the ring and probes it. `features` of the result are those of `wanted` that the kernel
+/// has.
 pub(super) fn build(
     sq_entries: u32,
     cq_entries: u32,
@@ -85,7 +86,8 @@ pub(super) fn build(
     if !params.is_feature_ext_arg() {
         return Err(evidence().too_old("timeouts of io_uring_enter (IORING_FEAT_EXT_ARG)", "5.11"));
     }
-    // Each of these came before the one above, so this is a promise of the kernel, not a case to handle.
+    // Each of these came before the one above, so this is a promise of the kernel, not a case to
+    // handle.
     assert!(
         params.is_feature_nodrop()
             && params.is_feature_submit_stable()
@@ -114,8 +116,8 @@ pub(super) fn build(
     Ok(Built { uring, features })
 }
 
-/// Has the ring carry out one operation that does nothing. A filter can let a ring be made and forbid its use, and a
-/// shard that finds out in its loop has nobody left to tell.
+/// Has the ring carry out one operation that does nothing. A filter can let a ring be made and
+/// forbid its use, and a shard that finds out in its loop has nobody left to tell.
 fn try_out(uring: &mut IoUring) -> Result<(), SetupError> {
     const CALL: &str = "io_uring_enter";
     let nop = opcode::Nop::new().build();

@@ -5,8 +5,9 @@
 //! | op (8)  | write (8) | index (16)      | generation (32)                 |
 //! ```
 //!
-//! `index` is a connection and `write` one of its writes. The generation tells one life of an index from the next, so
-//! that a completion of a life that is over is recognised and counted instead of being taken for the present one.
+//! `index` is a connection and `write` one of its writes. The generation tells one life of an index
+//! from the next, so that a completion of a life that is over is recognised and counted instead of
+//! being taken for the present one.
 
 /// Bits of each field. Their sum fills the word.
 const OP_BITS: u32 = u8::BITS;

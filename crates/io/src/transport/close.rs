@@ -1,5 +1,5 @@
-//! Closing: cancel, wait until nothing is in flight in either direction, close the socket, wait for notifications,
-//! then tell the driver. And the same for everything at the end.
+//! Closing: cancel, wait until nothing is in flight in either direction, close the socket, wait for
+//! notifications, then tell the driver. And the same for everything at the end.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use super::conn::{OpState, Phase};
 use super::{ConnIndex, Driver, Event, LostCause, Step, Transport, registration, socket};
 use crate::ring::{Completion, Op, UserData};
 
-/// How long a transport that is dropped waits for its operations to come home. Cancellation takes microseconds; this
-/// is for a machine that is swapping or stopped.
+/// How long a transport that is dropped waits for its operations to come home. Cancellation takes
+/// microseconds; this is for a machine that is swapping or stopped.
 const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 /// One wait of the teardown.
 const TEARDOWN_STEP: Duration = Duration::from_millis(100);
@@ -50,14 +50,16 @@ impl Transport {
         }
     }
 
-    /// A cancellation is home. It says that it found its target (0), found it running (`EALREADY`) or found it gone
-    /// (`ENOENT`), or that it is of no use (`EINVAL`, `ENOMEM`): in each case the target's own completion decides.
+    /// A cancellation is home. It says that it found its target (0), found it running (`EALREADY`)
+    /// or found it gone (`ENOENT`), or that it is of no use (`EINVAL`, `ENOMEM`): in each case the
+    /// target's own completion decides.
     pub(super) fn handle_cancel(&mut self, index: u16, _: Completion) -> Option<Step> {
         self.conns[usize::from(index)].cancels_in_flight -= 1;
         self.settle(index)
     }
 
-    /// Ends a connection that is on its way out as far as it is home: first the socket, then the connection.
+    /// Ends a connection that is on its way out as far as it is home: first the socket, then the
+    /// connection.
     pub(super) fn settle(&mut self, index: u16) -> Option<Step> {
         let conn = &mut self.conns[usize::from(index)];
         let (Phase::Closing(cause) | Phase::Refused(cause)) = conn.phase else {
@@ -66,8 +68,8 @@ impl Transport {
         if !conn.is_home() {
             return None;
         }
-        // The last reference: the kernel resets or finishes the connection now, and a reset is what makes it give
-        // zero-copy memory back.
+        // The last reference: the kernel resets or finishes the connection now, and a reset is what
+        // makes it give zero-copy memory back.
         conn.socket = None;
         if conn.notifications_in_flight > 0 {
             return None;
@@ -114,7 +116,8 @@ impl Transport {
 }
 
 impl Drop for Transport {
-    /// Nothing is in flight before any memory goes. Should the kernel not let go, the memory is leaked instead.
+    /// Nothing is in flight before any memory goes. Should the kernel not let go, the memory is
+    /// leaked instead.
     fn drop(&mut self) {
         if self.tear_down() {
             registration::unregister(&self.ring);

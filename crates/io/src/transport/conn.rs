@@ -9,8 +9,8 @@
 //!    '---- ConnectFailed --+------------------- Closed, nothing in flight ------------'
 //! ```
 //!
-//! Invariant: the index is freed, and the events that say so are given, only when no operation, cancellation or
-//! notification of the connection is with the kernel.
+//! Invariant: the index is freed, and the events that say so are given, only when no operation,
+//! cancellation or notification of the connection is with the kernel.
 
 use std::os::fd::AsRawFd;
 

@@ -1,5 +1,5 @@
-//! The reaction to every errno of connect, receive and send. Pure tables, so that answers this host never gives are
-//! tested like those it does.
+//! The reaction to every errno of connect, receive and send. Pure tables, so that answers this host
+//! never gives are tested like those it does.
 
 use super::{Errno, LostCause};
 use crate::driver::CarriedBy;
@@ -38,9 +38,11 @@ pub(super) fn on_recv(errno: i32) -> OnRecv {
 /// What a negative answer to a send leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnWrite {
-    /// The kernel does not do this operation on this socket or buffer after all: by `sendmsg`, from now on.
+    /// The kernel does not do this operation on this socket or buffer after all: by `sendmsg`, from
+    /// now on.
     LeavePath,
-    /// It has no memory for this operation's own needs (pinned pages, a notification): by `sendmsg`, this time.
+    /// It has no memory for this operation's own needs (pinned pages, a notification): by
+    /// `sendmsg`, this time.
     Plainly,
     /// A bounded number of further tries; then this cause.
     Again(LostCause),
@@ -59,12 +61,14 @@ pub(super) fn on_write(errno: i32, path: CarriedBy) -> OnWrite {
         libc::ENOMEM | libc::ENOBUFS | libc::EAGAIN | libc::EINTR => {
             OnWrite::Again(LostCause::Exhausted(Errno(errno)))
         }
-        // EINVAL, EFAULT and so on of a plain send would be a bug of ours; it is reported as unexpected.
+        // EINVAL, EFAULT and so on of a plain send would be a bug of ours; it is reported as
+        // unexpected.
         _ => OnWrite::Lost(lost(errno)),
     }
 }
 
-/// Class of an errno that ends a connection. Every errno that connect, send and receive document has its arm.
+/// Class of an errno that ends a connection. Every errno that connect, send and receive document
+/// has its arm.
 pub(super) fn lost(errno: i32) -> LostCause {
     match errno {
         libc::ECONNREFUSED => LostCause::Refused,
@@ -88,8 +92,8 @@ pub(super) fn lost(errno: i32) -> LostCause {
         | libc::ENOBUFS
         | libc::EMFILE
         | libc::ENFILE => LostCause::Exhausted(Errno(errno)),
-        // EBADF, ENOTSOCK, EFAULT, EINVAL, EISCONN, EALREADY, EINPROGRESS, EDESTADDRREQ, EMSGSIZE, ECANCELED, EIO:
-        // nothing a correct driver on a correct kernel meets.
+        // EBADF, ENOTSOCK, EFAULT, EINVAL, EISCONN, EALREADY, EINPROGRESS, EDESTADDRREQ, EMSGSIZE,
+        // ECANCELED, EIO: nothing a correct driver on a correct kernel meets.
         _ => LostCause::Unexpected(Errno(errno)),
     }
 }

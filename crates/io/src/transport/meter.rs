@@ -1,8 +1,8 @@
-//! What the calibration of `WritePath::Auto` is told: processor time of this thread in the ring, time by the clock, and
-//! the bytes that left in it.
+//! What the calibration of `WritePath::Auto` is told: processor time of this thread in the ring,
+//! time by the clock, and the bytes that left in it.
 //!
-//! It runs only while writes whose path is being measured are out. Only rounds in which one kind of traffic on one path
-//! went out are told: what several share cannot be split.
+//! It runs only while writes whose path is being measured are out. Only rounds in which one kind of
+//! traffic on one path went out are told: what several share cannot be split.
 
 use std::time::Instant;
 
@@ -15,7 +15,8 @@ pub(super) struct Meter {
     /// Writes out whose path is being measured.
     measured_writes: u32,
     cpu_ns: u64,
-    /// Since when what is told next has taken its time; time in which no measured write was out is left out.
+    /// Since when what is told next has taken its time; time in which no measured write was out is
+    /// left out.
     started: Instant,
     /// Since when none is out.
     idle_since: Option<Instant>,

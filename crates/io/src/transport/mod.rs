@@ -2,8 +2,9 @@
 //!
 //! The first implementation of [`Driver`], whose contract says who keeps which memory until when.
 //!
-//! Operations are never submitted where they are decided: that place only notes them, and `wait` submits all of
-//! them. So there is one place where the submission queue can be full and one where the ring can fail.
+//! Operations are never submitted where they are decided: that place only notes them, and `wait`
+//! submits all of them. So there is one place where the submission queue can be full and one where
+//! the ring can fail.
 //!
 //! What it does not do: frames, retries, reconnects, deadlines (other than the socket's own).
 
@@ -61,7 +62,8 @@ pub struct Transport {
     listed: VecDeque<u16>,
     /// Connections whose ending event is due without a completion that would bring it.
     ready: VecDeque<u16>,
-    /// A connection whose next write is done, too, and is reported before the next completion is looked at.
+    /// A connection whose next write is done, too, and is reported before the next completion is
+    /// looked at.
     retiring: Option<u16>,
     /// Bytes the driver may still be looking at.
     received: Option<Received>,
@@ -94,17 +96,19 @@ enum Step {
 }
 
 impl Transport {
-    /// Sets the ring up, registers the arena of `memory` with it and allocates every table. Call it on the shard thread; it blocks
-    /// SIGPIPE for that thread.
+    /// Sets the ring up, registers the arena of `memory` with it and allocates every table. Call it
+    /// on the shard thread; it blocks SIGPIPE for that thread.
     ///
     /// # Errors
-    /// [`SetupError`], which names the likely cause and the remedy. Locked memory being refused is not an error unless
-    /// a path that needs it is demanded: what fits is registered, with a warning, and the stats say how much.
+    /// [`SetupError`], which names the likely cause and the remedy. Locked memory being refused is
+    /// not an error unless a path that needs it is demanded: what fits is registered, with a
+    /// warning, and the stats say how much.
     pub fn new(config: &TransportConfig, memory: DriverMemory) -> Result<Self, SetupError> {
         let arena = memory.into_arena();
         setup::check(config, &arena)?;
         let ring = setup::build_ring(config, &arena)?;
-        // The few pages of the receive ring come first: the arena takes whatever locked memory is left.
+        // The few pages of the receive ring come first: the arena takes whatever locked memory is
+        // left.
         let recv_ring = registration::register_recv_ring(&ring, &arena);
         let registered_bytes = registration::register_arena(&ring, &arena);
         let trials = setup::choose_paths(config.write_path, &ring.features(), registered_bytes)?;
@@ -180,7 +184,8 @@ impl Transport {
             let entry =
                 opcode::Read::new(Fd(self.wake.fd()), buffer.cast(), size_of::<u64>() as u32)
                     .build();
-            // SAFETY: the buffer is boxed and kept until the read is home (see the teardown), and nobody reads it.
+            // SAFETY: the buffer is boxed and kept until the read is home (see the teardown), and
+            // nobody reads it.
             if !unsafe {
                 self.ring
                     .push(&entry.user_data(close::WAKE_USER_DATA.encode()))?
@@ -199,7 +204,8 @@ impl Transport {
         Ok(())
     }
 
-    /// Submits what one connection wants. False when the queue is full; what was taken is marked as such.
+    /// Submits what one connection wants. False when the queue is full; what was taken is marked as
+    /// such.
     fn submit_connection(&mut self, index: u16) -> Result<bool, RingError> {
         let at = usize::from(index);
         if self.conns[at].connect == OpState::Wanted {
@@ -211,8 +217,8 @@ impl Transport {
             let entry =
                 opcode::Connect::new(conn.fd(), address.as_ptr().cast(), address.len()).build();
             let entry = entry.user_data(conn.user_data(Op::Connect));
-            // SAFETY: the address lies in the connection's own record, which neither moves nor changes before the
-            // connect is home.
+            // SAFETY: the address lies in the connection's own record, which neither moves nor
+            // changes before the connect is home.
             if !unsafe { self.ring.push(&entry)? } {
                 return Ok(false);
             }
@@ -220,8 +226,9 @@ impl Transport {
         }
         if self.conns[at].recv == OpState::Wanted {
             let entry = self.recv_entry(&self.conns[at]);
-            // SAFETY: the buffers are part of the arena, which this transport holds until nothing is in flight; the
-            // connection's own buffer is not lent to the driver now (`recycle_received` came before).
+            // SAFETY: the buffers are part of the arena, which this transport holds until nothing
+            // is in flight; the connection's own buffer is not lent to the driver now
+            // (`recycle_received` came before).
             if !unsafe { self.ring.push(&entry)? } {
                 return Ok(false);
             }
@@ -230,9 +237,10 @@ impl Transport {
         }
         if self.conns[at].write == OpState::Wanted {
             let entry = self.write_entry(index);
-            // SAFETY: the iovecs and the message header lie in tables of the write's queue that do not move; the blocks
-            // are lent and the `Bytes` held by it. It is cleared only when the write is done (this completion, and
-            // the notification it may announce) or the connection is home with all notifications.
+            // SAFETY: the iovecs and the message header lie in tables of the write's queue that do
+            // not move; the blocks are lent and the `Bytes` held by it. It is cleared only when the
+            // write is done (this completion, and the notification it may announce) or the
+            // connection is home with all notifications.
             if !unsafe { self.ring.push(&entry)? } {
                 return Ok(false);
             }
@@ -276,9 +284,10 @@ impl Transport {
         }
     }
 
-    /// Looks at the completion queue until something is there, somebody calls, or the time is over. Lets other threads
-    /// of this core run every few looks: on a core of its own that costs next to nothing, and on a shared one the
-    /// thread that waits for an answer would otherwise wait for the end of the time slice.
+    /// Looks at the completion queue until something is there, somebody calls, or the time is over.
+    /// Lets other threads of this core run every few looks: on a core of its own that costs next to
+    /// nothing, and on a shared one the thread that waits for an answer would otherwise wait for
+    /// the end of the time slice.
     fn spin(&mut self, timeout: Option<Duration>) -> Result<(), RingError> {
         let mut looks = 0u32;
         let limit = timeout.map_or(self.busy_poll, |timeout| timeout.min(self.busy_poll));
@@ -302,7 +311,8 @@ impl Transport {
         }
     }
 
-    /// Finds what a completion belongs to. What belongs to nothing is counted, and a buffer in it goes back.
+    /// Finds what a completion belongs to. What belongs to nothing is counted, and a buffer in it
+    /// goes back.
     fn handle(&mut self, completion: Completion) -> Option<Step> {
         let Some(user_data) = UserData::decode(completion.user_data) else {
             return self.handle_stale(completion);
@@ -392,9 +402,10 @@ impl Driver for Transport {
         Some(match step {
             Step::Event(event) => event,
             Step::Received(conn, received) => {
-                // SAFETY: the completion says that the kernel wrote `len` bytes at `base`, inside a receive buffer of
-                // the arena that `self` keeps mapped. The kernel does not get the buffer back before the next call
-                // that takes `&mut self`, which the lifetime of the event forbids while the bytes are in use.
+                // SAFETY: the completion says that the kernel wrote `len` bytes at `base`, inside a
+                // receive buffer of the arena that `self` keeps mapped. The kernel does not get the
+                // buffer back before the next call that takes `&mut self`, which the lifetime of
+                // the event forbids while the bytes are in use.
                 let bytes =
                     unsafe { std::slice::from_raw_parts(received.base.as_ptr(), received.len) };
                 Event::Received { conn, bytes }

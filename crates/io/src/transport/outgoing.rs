@@ -5,9 +5,10 @@
 //! [ taken, notifications due ][ taken, .. ][ being taken ]   [ free ][ free ]
 //! ```
 //!
-//! Invariant: only the youngest may have bytes that the kernel has not taken. The others wait for zero-copy
-//! notifications, and there is more than one write only for their sake: the memory of a zero-copy write is free after
-//! the peer has acknowledged it, and the socket would idle for that long if the next write had to wait.
+//! Invariant: only the youngest may have bytes that the kernel has not taken. The others wait for
+//! zero-copy notifications, and there is more than one write only for their sake: the memory of a
+//! zero-copy write is free after the peer has acknowledged it, and the socket would idle for that
+//! long if the next write had to wait.
 
 use super::write_queue::WriteQueue;
 use crate::driver::Traffic;
@@ -127,8 +128,8 @@ impl Writes {
         was_measured
     }
 
-    /// Frees every write, done or not, and what a gather may have left. Gives how many of them were measured. Only when
-    /// nothing of the connection is with the kernel.
+    /// Frees every write, done or not, and what a gather may have left. Gives how many of them were
+    /// measured. Only when nothing of the connection is with the kernel.
     pub(super) fn abandon(&mut self, mapping: &Mapping) -> u32 {
         let mut measured = 0;
         for position in 0..self.count {

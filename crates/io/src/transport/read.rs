@@ -1,7 +1,8 @@
-//! The receive side: one multishot receive into the shared buffer ring, or single receives into a buffer of the
-//! connection.
+//! The receive side: one multishot receive into the shared buffer ring, or single receives into a
+//! buffer of the connection.
 //!
-//! A buffer handed to the driver goes back to the kernel with the next call that asks for an event or waits.
+//! A buffer handed to the driver goes back to the kernel with the next call that asks for an event
+//! or waits.
 
 use std::ptr::NonNull;
 
@@ -67,7 +68,8 @@ impl Transport {
             self.list(index);
         }
         let Some(received) = self.locate(index, completion) else {
-            // Bytes in no buffer of ours: no correct kernel says so, and the stream cannot go on without them.
+            // Bytes in no buffer of ours: no correct kernel says so, and the stream cannot go on
+            // without them.
             return self.handle_recv_end(index, LostCause::Unexpected(Errno(0)));
         };
         self.stats.receives += 1;

@@ -1,6 +1,8 @@
-//! Registering memory with the ring: receive buffers, and as much of the arena as the locked-memory limit allows.
+//! Registering memory with the ring: receive buffers, and as much of the arena as the locked-memory
+//! limit allows.
 //!
-//! Nothing here is an error: what the kernel refuses is done without, said in a warning and seen in the statistics.
+//! Nothing here is an error: what the kernel refuses is done without, said in a warning and seen in
+//! the statistics.
 
 use std::io;
 use std::sync::Arc;
@@ -14,22 +16,23 @@ const FIXED_BUFFER_BYTES_MAX: usize = 1 << 30;
 /// Index of the arena among the registered buffers; it is the only one.
 pub(super) const ARENA_BUFFER: u16 = 0;
 
-/// Hands the receive buffers to the kernel as a ring; `None` when that is switched off, unknown or refused, which
-/// leaves single receives.
+/// Hands the receive buffers to the kernel as a ring; `None` when that is switched off, unknown or
+/// refused, which leaves single receives.
 pub(super) fn register_recv_ring(ring: &Ring, arena: &Arc<Arena>) -> Option<RecvRing> {
     if !ring.features().multishot_recv {
         return None;
     }
     RecvRing::register(&ring.submitter(), arena)
         .inspect_err(|error| {
-            // EINVAL: unknown (before 5.19). ENOMEM: locked memory. Whatever it is, receiving works without.
+            // EINVAL: unknown (before 5.19). ENOMEM: locked memory. Whatever it is, receiving works
+            // without.
             crate::log!(warn, %error, memlock_bytes = memlock_bytes(), "no ring of receive buffers; receives are single");
         })
         .ok()
 }
 
-/// Registers headers and slots as one fixed buffer, or the headers and as many slots as the kernel takes.
-/// Returns the bytes registered, from the start of the arena.
+/// Registers headers and slots as one fixed buffer, or the headers and as many slots as the kernel
+/// takes. Returns the bytes registered, from the start of the arena.
 pub(super) fn register_arena(ring: &Ring, arena: &Arc<Arena>) -> usize {
     if !ring.features().registered_arena {
         return 0;
@@ -56,7 +59,8 @@ pub(super) fn register_arena(ring: &Ring, arena: &Arc<Arena>) -> usize {
             }
             is_taken
         });
-        // Refused now although it was taken a moment ago: another process of this user took the memory.
+        // Refused now although it was taken a moment ago: another process of this user took the
+        // memory.
         if register(most) { most } else { 0 }
     };
     let registered = if count == 0 { 0 } else { bytes_of(count) };
@@ -70,8 +74,8 @@ pub(super) fn register_arena(ring: &Ring, arena: &Arc<Arena>) -> usize {
     registered
 }
 
-/// Gives locked memory back now. The end of a ring does so, too, but at some later time, and the next transport may
-/// want it before.
+/// Gives locked memory back now. The end of a ring does so, too, but at some later time, and the
+/// next transport may want it before.
 pub(super) fn unregister(ring: &Ring) {
     // ENXIO, nothing is registered, is the only error without operations in flight.
     let _ = ring.submitter().unregister_buffers();
@@ -83,13 +87,13 @@ fn register_start(ring: &Ring, arena: &Arc<Arena>, bytes: usize) -> io::Result<(
         iov_base: start.as_ptr().cast(),
         iov_len: bytes,
     };
-    // SAFETY: the range is the beginning of the arena's mapping, which outlives the ring: the transport holds the
-    // arena and closes its ring first.
+    // SAFETY: the range is the beginning of the arena's mapping, which outlives the ring: the
+    // transport holds the arena and closes its ring first.
     unsafe { ring.submitter().register_buffers(&[iovec]) }
 }
 
-/// The largest number up to `limit` for which `fits` holds, 0 when it holds for none. `fits` of a number implies
-/// `fits` of every smaller one but 0, which is never asked.
+/// The largest number up to `limit` for which `fits` holds, 0 when it holds for none. `fits` of a
+/// number implies `fits` of every smaller one but 0, which is never asked.
 fn largest(limit: u32, mut fits: impl FnMut(u32) -> bool) -> u32 {
     let (mut fitting, mut too_many) = (0, limit + 1);
     while too_many - fitting > 1 {

@@ -133,10 +133,12 @@ pub(super) fn choose_paths(
     }
 }
 
-/// Keeps SIGPIPE from this thread: the vectored write has no flag against it, and a peer that is gone must be an
-/// errno, not a signal. Blocked, not ignored: the disposition belongs to the whole process, which is not ours.
+/// Keeps SIGPIPE from this thread: the vectored write has no flag against it, and a peer that is
+/// gone must be an errno, not a signal. Blocked, not ignored: the disposition belongs to the whole
+/// process, which is not ours.
 pub(super) fn block_sigpipe() {
-    // SAFETY: `set` is initialised by sigemptyset before its use, and writable for the length of each call.
+    // SAFETY: `set` is initialised by sigemptyset before its use, and writable for the length of
+    // each call.
     let result = unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);

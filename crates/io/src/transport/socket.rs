@@ -1,8 +1,8 @@
 //! Making a TCP socket and giving it its options. A connection is made rarely.
 //!
-//! The socket stays in blocking mode on purpose: for a descriptor with `O_NONBLOCK` the ring answers
-//! `EAGAIN` where it would otherwise wait for the socket by itself. Nothing blocks, because every
-//! operation goes through the ring.
+//! The socket stays in blocking mode on purpose: for a descriptor with `O_NONBLOCK` the ring
+//! answers `EAGAIN` where it would otherwise wait for the socket by itself. Nothing blocks, because
+//! every operation goes through the ring.
 
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
@@ -59,8 +59,8 @@ pub(super) fn reset_on_close(socket: &Socket) {
 /// Ends both directions: a receive gives what has arrived and then the end of the stream, a send
 /// fails.
 pub(super) fn shutdown(socket: &Socket) {
-    // ENOTCONN, the only error on a stream socket of ours, means that the connection is gone already
-    // and that the receive will end by itself.
+    // ENOTCONN, the only error on a stream socket of ours, means that the connection is gone
+    // already and that the receive will end by itself.
     drop(socket.shutdown(Shutdown::Both));
 }
 

@@ -1,25 +1,29 @@
-//! The short measured calibration behind `WritePath::Auto`: the first writes go out on each candidate in turn, and
-//! the one that costs this thread the least processor time per byte carries the rest.
+//! The short measured calibration behind `WritePath::Auto`: the first writes go out on each
+//! candidate in turn, and the one that costs this thread the least processor time per byte carries
+//! the rest.
 //!
-//! A path may cost little and still be the wrong one: a zero-copy write is done only when the peer has acknowledged it,
-//! and a peer that delays that lets the connection stand idle. So a path on which a byte takes several times as long as
-//! on another leaves the trial, at once and not after its turns, which would take as many times as long.
+//! A path may cost little and still be the wrong one: a zero-copy write is done only when the peer
+//! has acknowledged it, and a peer that delays that lets the connection stand idle. So a path on
+//! which a byte takes several times as long as on another leaves the trial, at once and not after
+//! its turns, which would take as many times as long.
 //!
-//! It measures real traffic on the real socket: what loopback, a virtual device and a network card charge for zero
-//! copy differs by more than any table could hold. Pure: it is told what was sent and what that cost.
+//! It measures real traffic on the real socket: what loopback, a virtual device and a network card
+//! charge for zero copy differs by more than any table could hold. Pure: it is told what was sent
+//! and what that cost.
 
 use super::CarriedBy;
 use crate::driver::WRITE_PATHS;
 
-/// Measured writes in a row on one path. Long enough that work the kernel puts off (notifications, sends that
-/// waited for room) falls mostly into the turn that caused it.
+/// Measured writes in a row on one path. Long enough that work the kernel puts off (notifications,
+/// sends that waited for room) falls mostly into the turn that caused it.
 const TURN_WRITES: u32 = 32;
-/// How many times as long as on the quickest path a byte may take. Bursts of the application make the same path differ
-/// by less than this from turn to turn; a connection that waits for delayed acknowledgements is twenty times as slow.
+/// How many times as long as on the quickest path a byte may take. Bursts of the application make
+/// the same path differ by less than this from turn to turn; a connection that waits for delayed
+/// acknowledgements is twenty times as slow.
 const STALL_FACTOR: f64 = 4.0;
-/// How many times as long as on the quickest path a byte may take on the path that is chosen. Zero copy can hand its work
-/// to others: over loopback the copy is made by whoever delivers the packets, on this core or another, and on no thread's
-/// account. What it costs shows in the time.
+/// How many times as long as on the quickest path a byte may take on the path that is chosen. Zero
+/// copy can hand its work to others: over loopback the copy is made by whoever delivers the
+/// packets, on this core or another, and on no thread's account. What it costs shows in the time.
 const SLOWER_FACTOR: f64 = 1.25;
 /// Writes of a turn before it is judged by their time.
 const STALL_WRITES_MIN: u32 = 4;
@@ -54,7 +58,8 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// A trial among the candidates. `SendMsg`, which every kernel has, is always one. A single candidate is decided.
+    /// A trial among the candidates. `SendMsg`, which every kernel has, is always one. A single
+    /// candidate is decided.
     pub(super) fn new(mut is_candidate: [bool; WRITE_PATHS]) -> Self {
         is_candidate[CarriedBy::SendMsg as usize] = true;
         let mut trial = Self {
@@ -91,7 +96,8 @@ impl Trial {
         self.is_decided.then_some(self.path)
     }
 
-    /// Tells that `bytes` went out on `path` for so much. What belongs to an earlier turn is ignored.
+    /// Tells that `bytes` went out on `path` for so much. What belongs to an earlier turn is
+    /// ignored.
     pub(super) fn record(&mut self, path: CarriedBy, bytes: u64, spent: Spent) {
         if self.is_decided || path != self.path || bytes == 0 {
             return;
@@ -115,8 +121,8 @@ impl Trial {
         self.next_turn();
     }
 
-    /// The path stalls. `SendMsg`, which must remain, only has its turn ended: it does not win by being idle, because
-    /// then another path is the quickest.
+    /// The path stalls. `SendMsg`, which must remain, only has its turn ended: it does not win by
+    /// being idle, because then another path is the quickest.
     fn leave_out(&mut self, path: CarriedBy) {
         if path == CarriedBy::SendMsg {
             self.costs[path as usize][self.turn] = f64::INFINITY;
@@ -127,7 +133,8 @@ impl Trial {
         self.next_turn();
     }
 
-    /// The kernel refuses `path`: it is no candidate any more, and the trial begins anew among the rest.
+    /// The kernel refuses `path`: it is no candidate any more, and the trial begins anew among the
+    /// rest.
     pub(super) fn refuse(&mut self, path: CarriedBy) {
         if path == CarriedBy::SendMsg {
             return;
@@ -139,7 +146,8 @@ impl Trial {
         }
     }
 
-    /// Median cost of a path over the turns that count, in nanoseconds for each MiB; `None` before it has them.
+    /// Median cost of a path over the turns that count, in nanoseconds for each MiB; `None` before
+    /// it has them.
     pub(super) fn cost(&self, path: CarriedBy) -> Option<f64> {
         self.median(&self.costs, path)
     }
@@ -185,7 +193,8 @@ impl Trial {
             return;
         }
         self.turn += 1;
-        // Traffic changes: the first turn may have filled an empty socket buffer, which says nothing about the next.
+        // Traffic changes: the first turn may have filled an empty socket buffer, which says
+        // nothing about the next.
         self.quickest = f64::INFINITY;
         let mut candidates = CarriedBy::ALL
             .into_iter()
@@ -219,7 +228,8 @@ mod tests {
 
     const ALL: [bool; WRITE_PATHS] = [true; WRITE_PATHS];
 
-    /// Sends until decided; `cost` gives the nanoseconds of a write of 1 MiB by path and its number on that path.
+    /// Sends until decided; `cost` gives the nanoseconds of a write of 1 MiB by path and its number
+    /// on that path.
     fn run(
         trial: &mut Trial,
         mut cost: impl FnMut(CarriedBy, u32) -> u64,

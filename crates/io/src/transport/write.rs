@@ -1,8 +1,8 @@
 //! The write side: gathering, the three paths, short writes, notifications.
 //!
-//! One operation is in flight for each socket, of its youngest write. What it did not take is offered again from that
-//! byte on. A write is done when its last byte is with the kernel and every zero-copy notification of it has come;
-//! writes are reported in their order.
+//! One operation is in flight for each socket, of its youngest write. What it did not take is
+//! offered again from that byte on. A write is done when its last byte is with the kernel and every
+//! zero-copy notification of it has come; writes are reported in their order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,10 +20,12 @@ use crate::driver::{CarriedBy, Traffic};
 use crate::memory::SlotToken;
 use crate::ring::{Completion, Op};
 
-/// Zero-copy operations of one connection whose notifications may be due at once. A write that is cut into more
-/// goes on by `sendmsg` until some have come; each has its place in the completion queue.
+/// Zero-copy operations of one connection whose notifications may be due at once. A write that is
+/// cut into more goes on by `sendmsg` until some have come; each has its place in the completion
+/// queue.
 pub(super) const NOTIFICATIONS_MAX: u32 = 16;
-/// Refusals in a row after which a write for which the kernel has no memory, or no reason, is given up.
+/// Refusals in a row after which a write for which the kernel has no memory, or no reason, is given
+/// up.
 const REFUSALS_MAX: u32 = 64;
 /// Ask the kernel to say whether zero copy copied (`IORING_SEND_ZC_REPORT_USAGE`, Linux 6.2).
 const REPORT_USAGE: u16 = 1 << 3;
@@ -120,8 +122,9 @@ impl Drop for Gather<'_> {
 }
 
 impl Transport {
-    /// Begins a write. `None` when the connection is not open, the kernel has not taken all bytes of the write before,
-    /// or [`writes_max`](super::TransportConfig::writes_max) writes are not done yet.
+    /// Begins a write. `None` when the connection is not open, the kernel has not taken all bytes
+    /// of the write before, or [`writes_max`](super::TransportConfig::writes_max) writes are not
+    /// done yet.
     pub(super) fn begin_gather(&mut self, conn: ConnIndex) -> Option<Gather<'_>> {
         let this = &mut self.conns[usize::from(conn.0)];
         if !this.can_write() {
@@ -155,8 +158,9 @@ impl Transport {
         };
         let window = write.queue.window();
         conn.offered_bytes = window.bytes;
-        // One notification for each write instead of one for each piece the socket takes. Not for plain sends: a
-        // send that waits for all hides the errno that cut it short, and coming back costs those next to nothing.
+        // One notification for each write instead of one for each piece the socket takes. Not for
+        // plain sends: a send that waits for all hides the errno that cut it short, and coming back
+        // costs those next to nothing.
         let wait_all = if features.send_zc_wait_all {
             libc::MSG_WAITALL
         } else {
@@ -238,7 +242,8 @@ impl Transport {
         None
     }
 
-    /// Reports the oldest write if it is done: every byte is with the kernel and no notification is due.
+    /// Reports the oldest write if it is done: every byte is with the kernel and no notification is
+    /// due.
     pub(super) fn retire_write(&mut self, index: u16) -> Option<Step> {
         let conn = &mut self.conns[usize::from(index)];
         if conn.phase != Phase::Open {
@@ -249,7 +254,8 @@ impl Transport {
         }
         let was_measured = conn.writes.retire_oldest(self.arena.mapping());
         self.meter.end(u32::from(was_measured));
-        // Those behind it may have been done before; they are reported before anything else is looked at.
+        // Those behind it may have been done before; they are reported before anything else is
+        // looked at.
         self.retiring = conn.writes.is_oldest_done().then_some(index);
         Some(Step::Event(Event::WriteDone {
             conn: ConnIndex(index),
@@ -259,7 +265,8 @@ impl Transport {
     fn handle_write_errno(&mut self, index: u16, errno: i32) -> Option<Step> {
         let conn = &mut self.conns[usize::from(index)];
         if conn.phase != Phase::Open {
-            // Failing or closing: ECANCELED, EPIPE or whatever came first. It changes nothing any more.
+            // Failing or closing: ECANCELED, EPIPE or whatever came first. It changes nothing any
+            // more.
             return self.settle(index);
         }
         let path = conn.carried_by;
@@ -304,8 +311,8 @@ impl Transport {
         None
     }
 
-    /// The socket takes no more. What the peer said before is still delivered: after the shutdown the receive gives
-    /// what has arrived, then the end, and that end closes the connection.
+    /// The socket takes no more. What the peer said before is still delivered: after the shutdown
+    /// the receive gives what has arrived, then the end, and that end closes the connection.
     fn fail_write(&mut self, index: u16, cause: LostCause) -> Option<Step> {
         let conn = &mut self.conns[usize::from(index)];
         if conn.phase != Phase::Open {

@@ -5,11 +5,12 @@
 //! iovecs    0   ..  first^ moved forward           end
 //! ```
 //!
-//! Invariants, checked after each change: `first <= iovecs <= pieces_max`; `done_bytes <= bytes`; the iovecs from
-//! `first` on describe exactly the bytes that are not done, in order; none of them is empty.
+//! Invariants, checked after each change: `first <= iovecs <= pieces_max`; `done_bytes <= bytes`;
+//! the iovecs from `first` on describe exactly the bytes that are not done, in order; none of them
+//! is empty.
 //!
-//! It keeps alive what the kernel reads: blocks by lending, `Bytes` by holding them. Nothing is let go before
-//! [`WriteQueue::clear`]. All tables have their final size from the start.
+//! It keeps alive what the kernel reads: blocks by lending, `Bytes` by holding them. Nothing is let
+//! go before [`WriteQueue::clear`]. All tables have their final size from the start.
 
 use std::ptr::NonNull;
 
@@ -33,7 +34,8 @@ pub(super) struct WriteQueue {
     foreign_pieces: usize,
     blocks: Vec<u32>,
     held: Vec<Bytes>,
-    /// The header of a `sendmsg` in flight. Here because the kernel reads it when the operation is submitted.
+    /// The header of a `sendmsg` in flight. Here because the kernel reads it when the operation is
+    /// submitted.
     message: Box<libc::msghdr>,
 }
 
@@ -47,7 +49,8 @@ pub(super) struct Window {
 
 impl WriteQueue {
     pub(super) fn new(pieces_max: usize) -> Self {
-        // SAFETY: `msghdr` is a plain C struct of integers and pointers; all zeroes is a valid value.
+        // SAFETY: `msghdr` is a plain C struct of integers and pointers; all zeroes is a valid
+        // value.
         let message = Box::new(unsafe { std::mem::zeroed() });
         Self {
             iovecs: Vec::with_capacity(pieces_max),
@@ -146,7 +149,8 @@ impl WriteQueue {
         while left > 0 {
             let iovec = &mut self.iovecs[self.first];
             if left < iovec.iov_len {
-                // Not dereferenced here; stays inside the piece because `left` is less than its length.
+                // Not dereferenced here; stays inside the piece because `left` is less than its
+                // length.
                 iovec.iov_base = iovec.iov_base.cast::<u8>().wrapping_add(left).cast();
                 iovec.iov_len -= left;
                 break;
@@ -157,8 +161,8 @@ impl WriteQueue {
         self.check_invariants();
     }
 
-    /// Ends the loan of every block and lets go of every `Bytes`. Only when no operation of this write is in
-    /// flight, notifications included.
+    /// Ends the loan of every block and lets go of every `Bytes`. Only when no operation of this
+    /// write is in flight, notifications included.
     pub(super) fn clear(&mut self, mapping: &Mapping) {
         for block in self.blocks.drain(..) {
             mapping.lend_end(block);
@@ -191,7 +195,8 @@ mod tests {
     fn read_window(window: &Window) -> Vec<u8> {
         (0..window.len as usize)
             .flat_map(|index| {
-                // SAFETY: the queue under test holds the pieces and the table; both outlive this call.
+                // SAFETY: the queue under test holds the pieces and the table; both outlive this
+                // call.
                 unsafe {
                     let iovec = *window.iovecs.add(index);
                     std::slice::from_raw_parts(iovec.iov_base.cast::<u8>(), iovec.iov_len).to_vec()

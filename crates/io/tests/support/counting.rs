@@ -1,4 +1,5 @@
-//! The allocator of test binaries that count: this thread's allocations, and those of shard threads.
+//! The allocator of test binaries that count: this thread's allocations, and those of shard
+//! threads.
 //!
 //! Included by path, because an allocator is the whole binary's.
 
@@ -31,8 +32,8 @@ fn count() {
     }
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; counting touches no memory it hands out and
-// does not allocate.
+// SAFETY: every call is passed on to the system's allocator unchanged; counting touches no memory
+// it hands out and does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();

@@ -18,8 +18,8 @@ const PATHS: [(WritePath, CarriedBy); 3] = [
     (WritePath::SendZc, CarriedBy::SendZc),
 ];
 
-/// The smallest send buffer the kernel gives, so that writes come back short. The peer's receive buffer stays as it
-/// is: a tiny one makes TCP itself wait between segments.
+/// The smallest send buffer the kernel gives, so that writes come back short. The peer's receive
+/// buffer stays as it is: a tiny one makes TCP itself wait between segments.
 fn tiny_send_buffer() -> SocketOptions {
     SocketOptions {
         send_buffer_bytes: Some(1),

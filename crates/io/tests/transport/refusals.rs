@@ -1,4 +1,5 @@
-//! io_uring forbidden, or locked memory refused: real refusals of this kernel, in threads and children of their own.
+//! io_uring forbidden, or locked memory refused: real refusals of this kernel, in threads and
+//! children of their own.
 
 use std::process::Command;
 
@@ -29,7 +30,8 @@ fn forbid(number: libc::c_long, errno: i32) {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: the program is valid and lives for the length of the calls; both concern this thread only.
+    // SAFETY: the program is valid and lives for the length of the calls; both concern this thread
+    // only.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         assert_eq!(
@@ -82,7 +84,8 @@ fn a_filter_that_comes_later_ends_the_ring_with_an_error() {
             .transport
             .wait(Some(std::time::Duration::from_millis(10)))
             .unwrap_err();
-        // The teardown cannot bring its read home any more; the memory is leaked on purpose, and nothing panics.
+        // The teardown cannot bring its read home any more; the memory is leaked on purpose, and
+        // nothing panics.
         drop(rig);
         error.to_string()
     });
@@ -124,7 +127,8 @@ fn a_kernel_that_never_takes_anything_again_ends_the_ring_without_a_spin() {
     let ends = PASSING.map(|errno| {
         std::thread::spawn(move || {
             let mut rig = Rig::new(&config(WritePath::Auto), &small_arena());
-            // The read of the wake-up stays queued: the kernel is not asked before the filter is there.
+            // The read of the wake-up stays queued: the kernel is not asked before the filter is
+            // there.
             forbid(libc::SYS_io_uring_enter, errno);
             let mut waits = 0;
             let started = std::time::Instant::now();
@@ -173,8 +177,8 @@ fn interrupts_without_an_end_are_paused_for_while_nothing_is_queued() {
     assert!(ended.join().unwrap() >= 200);
 }
 
-/// Becomes a user of its own, without capabilities: the limit of locked memory does not bind root, and counts all
-/// processes of a user together.
+/// Becomes a user of its own, without capabilities: the limit of locked memory does not bind root,
+/// and counts all processes of a user together.
 fn become_nobody_else() {
     let user = 1_000_000 + std::process::id();
     // SAFETY: setresuid takes no memory of ours; it concerns this child process only.
@@ -277,7 +281,8 @@ fn fail_under_limit(_: u64) {
 
 const LIMIT_VARIABLE: &str = "RINGMAIN_TEST_MEMLOCK_BYTES";
 
-/// Runs `body` in a child process under a limit of locked memory: the limit belongs to a whole process.
+/// Runs `body` in a child process under a limit of locked memory: the limit belongs to a whole
+/// process.
 fn under_limit(test: &str, limit_bytes: u64, body: fn(u64)) {
     if std::env::var_os(LIMIT_VARIABLE).is_some() {
         limit_locked_memory(limit_bytes);
@@ -396,6 +401,7 @@ fn running_out_of_descriptors_is_an_event_and_a_typed_error() {
     assert!(matches!(error, SetupError::Descriptors { .. }), "{error:?}");
     rig.finish();
     limit.rlim_cur = usual;
-    // SAFETY: `limit` is readable for the length of the call. What runs when the process ends may need descriptors.
+    // SAFETY: `limit` is readable for the length of the call. What runs when the process ends may
+    // need descriptors.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
 }

@@ -91,7 +91,8 @@ impl Implementation for Transport {
     }
 }
 
-/// `None`, said on standard output, when this kernel or its locked-memory limit has no room for the path.
+/// `None`, said on standard output, when this kernel or its locked-memory limit has no room for the
+/// path.
 fn or_skipped(made: Result<Transport, SetupError>) -> Option<Transport> {
     match made {
         Ok(transport) => Some(transport),
@@ -126,7 +127,8 @@ impl Rig {
         Self::try_new(config, arena).expect("a path that every kernel has")
     }
 
-    /// `None`, said on standard output, when this kernel or its locked-memory limit has no room for the path.
+    /// `None`, said on standard output, when this kernel or its locked-memory limit has no room for
+    /// the path.
     pub(crate) fn try_new(config: &TransportConfig, arena: &ArenaConfig) -> Option<Self> {
         let memory = DriverMemory::new(arena).expect("an arena");
         let arena = Arc::clone(memory.arena());
@@ -355,7 +357,8 @@ pub(crate) fn pieces_of(frames: &[Frame]) -> Vec<Piece<'_>> {
     frames.iter().flat_map(Frame::pieces).collect()
 }
 
-/// Shows that `bytes` left in all, and on `path`; the latter unless the locked-memory limit of this host is in the way.
+/// Shows that `bytes` left in all, and on `path`; the latter unless the locked-memory limit of this
+/// host is in the way.
 pub(crate) fn assert_carried(stats: &TransportStats, path: CarriedBy, bytes: usize) {
     assert_eq!(
         stats.write_bytes.iter().sum::<u64>(),
@@ -390,7 +393,8 @@ pub(crate) fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
     all
 }
 
-/// Feature sets whose fallbacks differ: all, no multishot, a plain ring, nothing registered, nothing at all.
+/// Feature sets whose fallbacks differ: all, no multishot, a plain ring, nothing registered,
+/// nothing at all.
 pub(crate) fn feature_sets() -> Vec<(&'static str, Features)> {
     let all = Features::default();
     let none = Features {
@@ -448,10 +452,12 @@ pub(crate) fn unused_addr() -> SocketAddr {
         .unwrap()
 }
 
-/// A listener that takes one connection at a time and never accepts: once it is full, connects hang.
+/// A listener that takes one connection at a time and never accepts: once it is full, connects
+/// hang.
 pub(crate) fn full_listener() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // SAFETY: listen takes no memory of ours; on a listening socket it changes the length of the queue.
+    // SAFETY: listen takes no memory of ours; on a listening socket it changes the length of the
+    // queue.
     assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
     let addr = listener.local_addr().unwrap();
     let filler = TcpStream::connect(addr).expect("a queue of length 0 takes one connection");

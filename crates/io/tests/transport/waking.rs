@@ -9,7 +9,8 @@ use ringmain_io::transport::{Features, TransportConfig, WritePath};
 
 use super::support::*;
 
-/// Every wake-up is followed by the next only after it was answered, so one that is lost stops the test.
+/// Every wake-up is followed by the next only after it was answered, so one that is lost stops the
+/// test.
 fn ping_pong(config: &TransportConfig, rounds: u64) {
     const THREADS: u64 = 4;
     let mut rig = Rig::new(config, &small_arena());

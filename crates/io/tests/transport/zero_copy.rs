@@ -1,5 +1,5 @@
-//! Zero-copy writes: free only with their notification, overlapping, given up. What every driver does is in
-//! [`super::contract`].
+//! Zero-copy writes: free only with their notification, overlapping, given up. What every driver
+//! does is in [`super::contract`].
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -34,8 +34,8 @@ fn a_zero_copy_write_is_done_only_when_its_memory_is_free() {
     rig.finish_sent(served, &sent);
 }
 
-/// Writes to a peer that does not read until the kernel takes no more, whole writes of 60,000 bytes each by reference;
-/// gives their payloads and the most that were out at a time.
+/// Writes to a peer that does not read until the kernel takes no more, whole writes of 60,000 bytes
+/// each by reference; gives their payloads and the most that were out at a time.
 fn write_until_full(rig: &mut Rig) -> (Vec<Bytes>, usize) {
     let mut payloads = Vec::new();
     let mut out_most = 0;

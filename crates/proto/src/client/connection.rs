@@ -51,8 +51,8 @@ impl Client {
         Ok(())
     }
 
-    /// The connection is down, or could not be made, for whatever reason and whoever ended it; and nothing of it is
-    /// in flight: the kernel is done with the memory of every frame.
+    /// The connection is down, or could not be made, for whatever reason and whoever ended it; and
+    /// nothing of it is in flight: the kernel is done with the memory of every frame.
     ///
     /// # Errors
     /// [`DriverError::Session`] when there was none.
@@ -84,7 +84,8 @@ impl Client {
         Ok(())
     }
 
-    /// The server ended the session. Call it instead of, not in addition to, a reply; the connection is given up.
+    /// The server ended the session. Call it instead of, not in addition to, a reply; the
+    /// connection is given up.
     pub fn handle_eviction(&mut self, now: Micros, reason: EvictionReason) {
         self.stats.evictions += 1;
         match reaction(reason) {

@@ -9,8 +9,8 @@ use crate::session::SessionState;
 use crate::stage::Stage;
 
 impl Client {
-    /// Panics unless everything that must hold does. For tests and the simulator, after every call: it costs a walk
-    /// over all tables.
+    /// Panics unless everything that must hold does. For tests and the simulator, after every call:
+    /// it costs a walk over all tables.
     pub fn check_invariants(&self) {
         self.alarms.check_invariants();
         self.check_account();

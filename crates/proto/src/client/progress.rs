@@ -1,4 +1,5 @@
-//! What the server's progress means for what waits: deadlines, silence, and how much is sent after a lost connection.
+//! What the server's progress means for what waits: deadlines, silence, and how much is sent after
+//! a lost connection.
 
 use super::{Client, Heartbeat};
 use crate::alarms::Owner;
@@ -9,8 +10,9 @@ use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, LaneKey, Micros, Receipt};
 
 impl Client {
-    /// When a batch is given up: at its own deadline, or, if that is later, when there was no progress ahead of it for
-    /// as long as it allows; at the deadline of a close in any case. Bounded, because each progress leaves less ahead.
+    /// When a batch is given up: at its own deadline, or, if that is later, when there was no
+    /// progress ahead of it for as long as it allows; at the deadline of a close in any case.
+    /// Bounded, because each progress leaves less ahead.
     pub(super) fn deadline(&self, key: BatchKey) -> Micros {
         let batch = &self.batches[key];
         let request = &batch.request;
@@ -50,12 +52,14 @@ impl Client {
         self.pass_by(now, lane, key);
     }
 
-    /// A frame is answered that was handed over at this moment: the server has read what was sent before.
+    /// A frame is answered that was handed over at this moment: the server has read what was sent
+    /// before.
     pub(super) fn note_heard(&mut self, handed_at: Micros) {
         self.progress.heard_behind = self.progress.heard_behind.max(handed_at);
     }
 
-    /// Moves on to the oldest undecided request. Numbers are passed once, so this costs one step for each.
+    /// Moves on to the oldest undecided request. Numbers are passed once, so this costs one step
+    /// for each.
     pub(super) fn skip_decided(&mut self) {
         while self.progress.oldest < self.numbers.next() {
             let open = self.pending.find(self.progress.oldest);
@@ -66,7 +70,8 @@ impl Client {
         }
     }
 
-    /// A later request is answered: the earlier ones of its lane that were sent before it, and are not, may be lost.
+    /// A later request is answered: the earlier ones of its lane that were sent before it, and are
+    /// not, may be lost.
     fn pass_by(&mut self, now: Micros, lane: LaneKey, answered: BatchKey) {
         let later = self.batches[answered].request;
         let mut at = 0;
@@ -87,7 +92,8 @@ impl Client {
         }
     }
 
-    /// Whether requests that were sent after it were answered before it, so many and for so long that it must be lost.
+    /// Whether requests that were sent after it were answered before it, so many and for so long
+    /// that it must be lost.
     fn is_passed_by(&self, now: Micros, key: BatchKey) -> bool {
         let batch = &self.batches[key];
         let waited_us = now.since(batch.request.handed_at);
@@ -103,7 +109,8 @@ impl Client {
             && !batch.request.awaits_nothing_new()
     }
 
-    /// A batch was written, or its alarm rang before it was silent for long enough: when to look at it again.
+    /// A batch was written, or its alarm rang before it was silent for long enough: when to look at
+    /// it again.
     pub(super) fn arm_silence(&mut self, now: Micros, key: BatchKey) {
         let since = self.silent_since(key);
         let (early_us, late_us) = self.silences_us(key);
@@ -170,7 +177,8 @@ impl Client {
         }
     }
 
-    /// After a login: what was open on the lost connection goes first, and one request alone before all others.
+    /// After a login: what was open on the lost connection goes first, and one request alone before
+    /// all others.
     pub(super) fn resume_lanes(&mut self) {
         self.progress.open_max = match self.pending.len() {
             0 => u32::MAX,

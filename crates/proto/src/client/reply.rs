@@ -14,8 +14,8 @@ use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, CallKey, Micros};
 
 impl Client {
-    /// A reply arrived on the connection that is up. What it says about a request holds; a reply that matches nothing
-    /// is counted and changes nothing.
+    /// A reply arrived on the connection that is up. What it says about a request holds; a reply
+    /// that matches nothing is counted and changes nothing.
     pub fn handle_reply(&mut self, now: Micros, reply: &Reply) -> ReplyMatch {
         self.session.heard_at = now;
         let matched = match reply.operation.client_operation() {
@@ -27,7 +27,8 @@ impl Client {
         match matched {
             ReplyMatch::Late => self.stats.replies_late += 1,
             ReplyMatch::Foreign => self.stats.replies_foreign += 1,
-            // No progress: a session that ends again and again right after its login must not hurry.
+            // No progress: a session that ends again and again right after its login must not
+            // hurry.
             ReplyMatch::Login => {}
             _ if self.session.state != SessionState::Active => {}
             _ => self.session.connects_in_row = 0,
@@ -93,8 +94,8 @@ impl Client {
         ReplyMatch::Batch(key)
     }
 
-    /// An answer that comes after the batch was decided but before its receipt was told. A success always holds; any
-    /// other answer only improves on `Unknown`.
+    /// An answer that comes after the batch was decided but before its receipt was told. A success
+    /// always holds; any other answer only improves on `Unknown`.
     fn improve_held(
         &mut self,
         now: Micros,
@@ -135,7 +136,8 @@ impl Client {
         self.decide_batch(now, key, receipt);
     }
 
-    /// Counts what the confirmation of a batch shows to be out of order, or cannot show to be in order.
+    /// Counts what the confirmation of a batch shows to be out of order, or cannot show to be in
+    /// order.
     fn count_overtaking(&mut self, key: BatchKey, offset: Option<u64>) {
         let batch = &self.batches[key];
         let lane = &mut self.lanes[batch.lane];
@@ -187,7 +189,8 @@ impl Client {
         self.settle_lane(now, lane);
     }
 
-    /// Refused for good, but other transmissions are still unanswered: wait as long as for a silent request.
+    /// Refused for good, but other transmissions are still unanswered: wait as long as for a silent
+    /// request.
     fn await_others(&mut self, now: Micros, key: BatchKey) {
         let lane = self.batches[key].lane;
         self.step_batch(key, StageEvent::AwaitOthers);

@@ -1,5 +1,5 @@
-//! Ends of batches and calls: deciding, holding back while a write is in flight, resolving; and what follows for the
-//! lane and for a close.
+//! Ends of batches and calls: deciding, holding back while a write is in flight, resolving; and
+//! what follows for the lane and for a close.
 
 use super::Client;
 use crate::alarms::Owner;
@@ -14,7 +14,8 @@ use crate::stage::{Stage, StageEvent};
 use crate::{BatchKey, CallKey, LaneKey, Micros, Ordering};
 
 impl Client {
-    /// Decides a batch, or decides it better. Its outcome is given now, or once no write of it is in flight.
+    /// Decides a batch, or decides it better. Its outcome is given now, or once no write of it is
+    /// in flight.
     pub(super) fn decide_batch(&mut self, now: Micros, key: BatchKey, receipt: Receipt) {
         let lane = self.batches[key].lane;
         self.alarms.cancel(Owner::Batch(key));
@@ -33,7 +34,8 @@ impl Client {
         }
     }
 
-    /// Ends a batch that was never sent, and nothing else: what waits behind it is the caller's business.
+    /// Ends a batch that was never sent, and nothing else: what waits behind it is the caller's
+    /// business.
     pub(super) fn decide_queued(&mut self, key: BatchKey, reason: NotSent) {
         let receipt = Receipt::NotSent { reason };
         self.alarms.cancel(Owner::Batch(key));
@@ -43,8 +45,8 @@ impl Client {
         self.resolve_batch(key, receipt);
     }
 
-    /// A batch of the lane is not stored. In strict order nothing behind it is sent: those that wait, from
-    /// `behind` on, end now, and what comes later ends when it is submitted.
+    /// A batch of the lane is not stored. In strict order nothing behind it is sent: those that
+    /// wait, from `behind` on, end now, and what comes later ends when it is submitted.
     fn halt_lane(&mut self, lane: LaneKey, behind: Option<BatchKey>) {
         if self.lanes[lane].config.ordering == Ordering::Strict {
             self.lanes[lane].is_halted = !self.faults.commits(Mutation::HaltForgotten);
@@ -162,8 +164,8 @@ impl Client {
         self.finish_when_done();
     }
 
-    /// Gives up what waits in strict lanes, first: one by one, each would take those behind it along for
-    /// another reason.
+    /// Gives up what waits in strict lanes, first: one by one, each would take those behind it
+    /// along for another reason.
     fn settle_strict_queues(&mut self, reason: NotSent) {
         for key in self.lanes.keys() {
             let lane = &mut self.lanes[key];
@@ -210,7 +212,8 @@ impl Client {
         }
     }
 
-    /// Moves a lane on after its window changed: from draining to the pause, and into the queue for a turn.
+    /// Moves a lane on after its window changed: from draining to the pause, and into the queue for
+    /// a turn.
     pub(super) fn settle_lane(&mut self, now: Micros, key: LaneKey) {
         let lane = &mut self.lanes[key];
         if lane.phase == Phase::Draining && lane.awaiting == 0 {

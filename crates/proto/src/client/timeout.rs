@@ -9,7 +9,8 @@ use crate::stage::Stage;
 use crate::{BatchKey, CallKey, LaneKey, Micros};
 
 impl Client {
-    /// When [`Client::handle_timeout`] is to be called at the latest, `None` when nothing waits for time.
+    /// When [`Client::handle_timeout`] is to be called at the latest, `None` when nothing waits for
+    /// time.
     #[must_use]
     pub fn poll_deadline(&self) -> Option<Micros> {
         self.alarms.earliest()
@@ -101,7 +102,8 @@ impl Client {
     fn batch_alarm(&mut self, now: Micros, key: BatchKey) {
         let deadline = self.deadline(key);
         if deadline <= now {
-            // A close brings all deadlines forward to its own, so the first that is met decides for all.
+            // A close brings all deadlines forward to its own, so the first that is met decides for
+            // all.
             return match self.overdue_reason(now) {
                 NotSent::Closed => self.close_alarm(now),
                 reason => self.give_up_batch(now, key, reason),

@@ -74,8 +74,9 @@ impl Client {
         Ok(())
     }
 
-    /// Some bytes were handed to the kernel: the connection is not stalled. Needed only for frames that may take
-    /// longer than [`crate::Config::write_stall_us`]; [`Client::handle_written`] counts as progress too.
+    /// Some bytes were handed to the kernel: the connection is not stalled. Needed only for frames
+    /// that may take longer than [`crate::Config::write_stall_us`]; [`Client::handle_written`]
+    /// counts as progress too.
     pub fn handle_write_progress(&mut self, now: Micros) {
         self.writes.progress_at = now;
     }
@@ -98,7 +99,8 @@ impl Client {
         }
     }
 
-    /// A call's silence ends with the request timeout, longer each time, or with the deadline if that is earlier.
+    /// A call's silence ends with the request timeout, longer each time, or with the deadline if
+    /// that is earlier.
     pub(super) fn arm_patience(&mut self, now: Micros, key: CallKey) {
         let request = &self.calls[key].request;
         let timeout_us = self.config.request_timeout_us;
@@ -173,8 +175,8 @@ impl Client {
         }
     }
 
-    /// Gives a call its number: a metadata call once, a read anew unless a transmission on this connection may still
-    /// be answered. `false` when no number is left.
+    /// Gives a call its number: a metadata call once, a read anew unless a transmission on this
+    /// connection may still be answered. `false` when no number is left.
     fn stamp_call(&mut self, key: CallKey, kind: CallKind) -> bool {
         let request = &mut self.calls[key].request;
         let number = match kind {
@@ -251,8 +253,8 @@ impl Client {
     fn transmit_ping(&mut self, now: Micros) -> Transmit {
         let request = self.numbers.repeat_for_ping();
         self.session.heartbeat = Heartbeat::Asked { request, at: now };
-        // Silence for a request timeout only means "send again". A connection is given up for nothing less than an
-        // interval in which the server said nothing at all.
+        // Silence for a request timeout only means "send again". A connection is given up for
+        // nothing less than an interval in which the server said nothing at all.
         let patience_us = self
             .config
             .heartbeat_interval_us

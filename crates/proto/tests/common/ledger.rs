@@ -42,7 +42,8 @@ pub(crate) struct Ledger {
     /// Every number below was taken or skipped.
     request_next: u64,
     pub(crate) closing: bool,
-    /// Strict lanes in which a batch was not stored, with the ordinal of the first, until they are resumed.
+    /// Strict lanes in which a batch was not stored, with the ordinal of the first, until they are
+    /// resumed.
     lost: HashMap<LaneKey, u64>,
 }
 

@@ -1,8 +1,9 @@
 //! A driver for tests, with a ledger: a naive second opinion on everything the client says.
 //!
-//! The ledger keeps, for every batch, the list of its transmissions and the answer each of them got, and derives
-//! from it alone what the client may do next and which receipts are true. It shares no code with the client. It knows
-//! nothing of the server's memory; whether a retry is recognised there is the simulator's subject.
+//! The ledger keeps, for every batch, the list of its transmissions and the answer each of them
+//! got, and derives from it alone what the client may do next and which receipts are true. It
+//! shares no code with the client. It knows nothing of the server's memory; whether a retry is
+//! recognised there is the simulator's subject.
 
 #![allow(dead_code, reason = "each test binary uses its own part of the driver")]
 

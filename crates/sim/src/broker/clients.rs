@@ -1,11 +1,11 @@
 //! The client table of the model broker's metadata plane.
 //!
-//! Role: fence epochs, the watermark of committed metadata requests and the last few replies of every client.
-//! Does not: order or execute operations.
-//! Semantics: an epoch is the log position of the committed register, so it only rises while the log lives; a
-//! request at or below the watermark is never executed again: it is answered from the cache of the last
-//! [`REPLIES_CACHED`] replies, or with result 59. The watermark says nothing about the ids below it, so an
-//! id that was skipped can never be used later. A full table evicts the client whose last commit is oldest.
+//! Role: fence epochs, the watermark of committed metadata requests and the last few replies of
+//! every client. Does not: order or execute operations. Semantics: an epoch is the log position of
+//! the committed register, so it only rises while the log lives; a request at or below the
+//! watermark is never executed again: it is answered from the cache of the last [`REPLIES_CACHED`]
+//! replies, or with result 59. The watermark says nothing about the ids below it, so an id that was
+//! skipped can never be used later. A full table evicts the client whose last commit is oldest.
 
 use std::collections::{BTreeMap, VecDeque};
 

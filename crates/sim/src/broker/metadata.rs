@@ -1,8 +1,9 @@
 //! The metadata plane of the model broker: logins and the operations of the metadata log.
 //!
 //! Role: admits, commits in order and answers. Does not: keep epochs and replies, see `clients`.
-//! Semantics: one uncommitted operation for each client: a second is answered 57, a second login is dropped
-//! without a word. An operation is a key; executing one key twice is what duplicate protection must prevent.
+//! Semantics: one uncommitted operation for each client: a second is answered 57, a second login is
+//! dropped without a word. An operation is a key; executing one key twice is what duplicate
+//! protection must prevent.
 
 use super::clients::Standing;
 use super::{Bound, Broker, Env, Output, Timer};

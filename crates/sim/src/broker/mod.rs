@@ -1,10 +1,11 @@
 //! The model broker: what a server does with the bytes of its connections, in virtual time.
 //!
-//! Role: sessions, the metadata plane, the partitions and the faults that strike inside the server. Does not: move
-//! bytes, keep time or judge the client; it emits [`Output`]s, which the world carries out and the oracle reads.
-//! Simplified: one node, no consensus traffic; metadata operations and reads carry an 8-byte key as their body and
-//! are answered with it, because what they do is no concern of the client under test, only how often they are done.
-//! Invariants: requests of one connection are taken in order; a partition commits in order; a commit is emitted
+//! Role: sessions, the metadata plane, the partitions and the faults that strike inside the server.
+//! Does not: move bytes, keep time or judge the client; it emits [`Output`]s, which the world
+//! carries out and the oracle reads. Simplified: one node, no consensus traffic; metadata
+//! operations and reads carry an 8-byte key as their body and are answered with it, because what
+//! they do is no concern of the client under test, only how often they are done. Invariants:
+//! requests of one connection are taken in order; a partition commits in order; a commit is emitted
 //! before its reply.
 
 mod clients;
@@ -29,8 +30,8 @@ use ringmain_wire::header::RawRequestHeader;
 use ringmain_wire::{CommandCode, Operation, Plane};
 use std::collections::{BTreeSet, VecDeque};
 
-/// A log: one life of one partition. A partition that is deleted, or loses its log, ends; its successor has
-/// another number.
+/// A log: one life of one partition. A partition that is deleted, or loses its log, ends; its
+/// successor has another number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LogId(pub(crate) u32);
 
@@ -52,9 +53,11 @@ pub(crate) enum Output {
         home: (u32, u32),
         base_offset: u64,
     },
-    /// A batch below the window was answered with success. Harmless only when it is stored already, or given up.
+    /// A batch below the window was answered with success. Harmless only when it is stored already,
+    /// or given up.
     BelowWindow { batch: u32, log: LogId },
-    /// A copy of a send was refused for now, dropped, or gone with its topic: later ones may overtake it.
+    /// A copy of a send was refused for now, dropped, or gone with its topic: later ones may
+    /// overtake it.
     NotTaken { batch: u32 },
     /// A send was answered with a permanent error.
     Refused { batch: u32 },
@@ -334,8 +337,8 @@ impl Broker {
         }
     }
 
-    /// Sends a reply, unless something happens to it. `replicated` says that its number is unique, so that a second
-    /// copy cannot be taken for the answer to something else.
+    /// Sends a reply, unless something happens to it. `replicated` says that its number is unique,
+    /// so that a second copy cannot be taken for the answer to something else.
     fn reply(
         &mut self,
         env: &mut Env<'_>,
@@ -371,7 +374,8 @@ impl Broker {
         self.out.push(Output::Send { conn, bytes });
     }
 
-    /// Ends the session of a connection. The server may close the connection with it or leave that to the client.
+    /// Ends the session of a connection. The server may close the connection with it or leave that
+    /// to the client.
     fn evict(&mut self, env: &mut Env<'_>, conn: usize, client: u128, reason: u8) {
         if !self.connections[conn].open {
             return;

@@ -1,12 +1,13 @@
 //! One partition of the model broker: its log, its duplicate windows and its two queues.
 //!
-//! Role: decides what becomes of a `SendMessages` that reached the partition, and commits in order. Does not:
-//! build replies, draw latencies or know connections beyond the number that a reply goes to.
-//! Semantics (the partition plane of the protocol): for every client a watermark and the last
+//! Role: decides what becomes of a `SendMessages` that reached the partition, and commits in order.
+//! Does not: build replies, draw latencies or know connections beyond the number that a reply goes
+//! to. Semantics (the partition plane of the protocol): for every client a watermark and the last
 //! [`WINDOW_IDS`] committed ids; a recognised duplicate is answered with an empty success; an id
-//! [`WINDOW_IDS`] or more below the watermark counts as committed whether it was or not. [`PREPARES_MAX`]
-//! uncommitted requests, [`QUEUE_MAX`] waiting ones, from all producers together; past them silence.
-//! Invariants: the prepare queue commits in order; the request queue is empty unless the prepare queue is full.
+//! [`WINDOW_IDS`] or more below the watermark counts as committed whether it was or not.
+//! [`PREPARES_MAX`] uncommitted requests, [`QUEUE_MAX`] waiting ones, from all producers together;
+//! past them silence. Invariants: the prepare queue commits in order; the request queue is empty
+//! unless the prepare queue is full.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -207,7 +208,8 @@ impl Partition {
         self.prepares.front().map(|head| head.ready_us)
     }
 
-    /// Commits the head of the prepare queue if it is due, and lets a queued request take its place.
+    /// Commits the head of the prepare queue if it is due, and lets a queued request take its
+    /// place.
     pub(crate) fn commit_head(&mut self, now_us: u64) -> Option<Commit> {
         self.prepares
             .front()
@@ -259,8 +261,8 @@ impl Partition {
         Some(client)
     }
 
-    /// A restart that keeps the log: the first `durable` uncommitted requests had reached it and commit without
-    /// an answer, the others are gone. Returns those that committed.
+    /// A restart that keeps the log: the first `durable` uncommitted requests had reached it and
+    /// commit without an answer, the others are gone. Returns those that committed.
     pub(crate) fn restart(&mut self, durable: usize) -> Vec<Commit> {
         self.queue.clear();
         let survivors: Vec<Pending> = self

@@ -1,8 +1,8 @@
 //! The partition plane of the model broker: what becomes of a `SendMessages`.
 //!
-//! Role: strikes a send with the faults of its way, routes it, and answers what the partition decides.
-//! Does not: keep windows and queues, see `partition`.
-//! Invariant: a commit is emitted before it is answered, and answered at most once for each copy admitted.
+//! Role: strikes a send with the faults of its way, routes it, and answers what the partition
+//! decides. Does not: keep windows and queues, see `partition`. Invariant: a commit is emitted
+//! before it is answered, and answered at most once for each copy admitted.
 
 use super::partition::{Admission, Commit, Origin, Pending};
 use super::{Broker, Env, Life, Log, LogId, Output, Timer};

@@ -1,7 +1,8 @@
-//! What strikes the model broker from outside: restarts, full tables, evictions, deleted topics, foreign load.
+//! What strikes the model broker from outside: restarts, full tables, evictions, deleted topics,
+//! foreign load.
 //!
-//! Role: each method carries out one timed fault. Does not: decide when, see `faults`.
-//! Invariant: after a restart no connection survives and nothing waits; what was durable is committed first.
+//! Role: each method carries out one timed fault. Does not: decide when, see `faults`. Invariant:
+//! after a restart no connection survives and nothing waits; what was durable is committed first.
 
 use super::partition::Pending;
 use super::{Broker, ClientTable, Env, Life, LogId, Output, Timer};
@@ -13,8 +14,8 @@ const REASONS_FOR_NOW: [u8; 4] = [1, 7, 12, 13];
 const REASONS_FOR_GOOD: [u8; 10] = [2, 3, 4, 5, 6, 8, 9, 10, 11, 15];
 
 impl Broker {
-    /// The server stops. With its log it keeps sessions, windows and a prefix of what was uncommitted; without, it
-    /// comes back as new. Every connection dies.
+    /// The server stops. With its log it keeps sessions, windows and a prefix of what was
+    /// uncommitted; without, it comes back as new. Every connection dies.
     pub(crate) fn stop(&mut self, env: &mut Env<'_>, keeps_log: bool) {
         self.down = true;
         for conn in 0..self.connections.len() {
@@ -97,8 +98,8 @@ impl Broker {
         }
     }
 
-    /// Somebody deletes a topic and creates it again. What waited to commit is gone without an answer.
-    /// Says whether the topic existed.
+    /// Somebody deletes a topic and creates it again. What waited to commit is gone without an
+    /// answer. Says whether the topic existed.
     pub(crate) fn recreate_some_topic(&mut self, env: &mut Env<'_>, gone_us: u64) -> bool {
         let topic = env.faults.rng().below(self.topics.len() as u64) as usize;
         if !self.topics[topic].exists {
@@ -142,7 +143,8 @@ impl Broker {
         true
     }
 
-    /// The client table is full: the longest idle client loses its session. Says whether there was one.
+    /// The client table is full: the longest idle client loses its session. Says whether there was
+    /// one.
     pub(crate) fn fill_client_table(&mut self) -> bool {
         let Some(client) = self.table.evict_idle() else {
             return false;
@@ -151,7 +153,8 @@ impl Broker {
         true
     }
 
-    /// A window table is full: the longest idle client of a partition loses its window. Says whether there was one.
+    /// A window table is full: the longest idle client of a partition loses its window. Says
+    /// whether there was one.
     pub(crate) fn fill_window_table(&mut self, env: &mut Env<'_>) -> bool {
         let index = env.faults.rng().below(self.logs.len() as u64) as usize;
         let Life::Alive(partition) = &mut self.logs[index].life else {
@@ -167,7 +170,8 @@ impl Broker {
         true
     }
 
-    /// Evicts the client of one connection, for now or for good. Says whether anybody was connected.
+    /// Evicts the client of one connection, for now or for good. Says whether anybody was
+    /// connected.
     pub(crate) fn evict_someone(&mut self, env: &mut Env<'_>, for_good: bool) -> bool {
         let bound: Vec<(usize, u128)> = self
             .connections

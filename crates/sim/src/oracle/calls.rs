@@ -1,4 +1,5 @@
-//! The oracle's view of control calls: one answer each, the right one, and executed as often as it says.
+//! The oracle's view of control calls: one answer each, the right one, and executed as often as it
+//! says.
 
 use super::{Kind, Oracle};
 use ringmain_proto::{Answer, NotSent};
@@ -83,7 +84,8 @@ impl Oracle {
         }
     }
 
-    /// A client answered a call. `echoed` is the key in the body of the reply that the client said was the answer.
+    /// A client answered a call. `echoed` is the key in the body of the reply that the client said
+    /// was the answer.
     pub(crate) fn call_resolved(
         &mut self,
         now_us: u64,

@@ -1,4 +1,5 @@
-//! The oracle's view of lanes: the laws of the window as seen on the wire, and order as seen in the logs.
+//! The oracle's view of lanes: the laws of the window as seen on the wire, and order as seen in the
+//! logs.
 
 use super::{BatchRecord, Kind, Oracle, Placement};
 use crate::broker::LogId;
@@ -48,8 +49,8 @@ impl Lane {
         }
     }
 
-    /// A batch is not stored. One that was not sent because of another, which was accepted meanwhile, is
-    /// accepted with it.
+    /// A batch is not stored. One that was not sent because of another, which was accepted
+    /// meanwhile, is accepted with it.
     pub(super) fn lose(&mut self, order: u32, is_consequence: bool) {
         let is_accepted = is_consequence && order < self.resumed_below;
         self.losses.push(Loss {
@@ -58,8 +59,8 @@ impl Lane {
         });
     }
 
-    /// What was lost so far is accepted for what is submitted from now on. Without effect where nothing
-    /// was lost.
+    /// What was lost so far is accepted for what is submitted from now on. Without effect where
+    /// nothing was lost.
     pub(super) fn resume(&mut self) {
         if self.losses.iter().all(|loss| loss.accepted_from.is_some()) {
             return;
@@ -215,8 +216,9 @@ impl Oracle {
         }
     }
 
-    /// The confirmed batches in the order of the logs, lane by lane. Without those that are stored more than once,
-    /// because a log ended or a window was forgotten: of them nobody can say which copy was confirmed.
+    /// The confirmed batches in the order of the logs, lane by lane. Without those that are stored
+    /// more than once, because a log ended or a window was forgotten: of them nobody can say which
+    /// copy was confirmed.
     fn confirmed(&self) -> Vec<Confirmed> {
         let mut confirmed = Vec::new();
         for (batch, record) in self.batches.iter().enumerate() {

@@ -1,43 +1,53 @@
-//! The oracle: knows what the applications asked for, what the server stored and what the clients answered, and
-//! finds the first thing that cannot all be true.
+//! The oracle: knows what the applications asked for, what the server stored and what the clients
+//! answered, and finds the first thing that cannot all be true.
 //!
 //! Role: judges. Does not: know how the client under test works, nor share a line of code with it.
 //!
 //! # What it checks
 //!
-//! * Truth: every accepted batch and call gets one answer. `Stored` means in the log, at that offset, on that
-//!   partition; `StoredOffsetUnknown` means in the log; `Rejected` and `NotSent` mean in no log, at any time, stale
-//!   copies included. Within one life of a partition a batch is stored once, unless the server was made to forget
-//!   the client's duplicate window while a copy could be under way. Nothing that a client still counts on is
-//!   answered with success by the duplicate window without being stored ("swallowed").
-//! * Order: a confirmed batch of a lane is stored after a later one only if the server refused or dropped a copy of
-//!   it. Those that are, are at most as many as the client counted, and none in strict order.
-//! * Strict order has no holes: no batch of a strict lane is in a log when one before it ended otherwise than stored,
-//!   unless the application resumed the lane between; and as long as that is so, one request of the lane at most
-//!   can still be stored.
-//! * Memory: a batch's memory is not given back while a write of it is in flight, and bytes arrive as submitted. What is
-//!   lent to the kernel does not change. An application that waits for nothing holds no memory: all of it came back, once.
-//! * Batches: a record joins the batch that its receipt says, at that place; a batch leaves with the records that joined
-//!   it, in their order; all records of a batch get one answer, and it is told to each.
-//! * Waiting: futures are polled when their waker was called and at no other time, and the accounts of the engine are
-//!   what the polled answers add up to, so a waiter that is not told shows. When a shard goes to sleep, no sender waits
-//!   for memory that there is, and no lane has both something due and room to send it.
-//! * Linger: no batch is sent before its linger is over, unless it is full, about to expire, or wanted at once.
-//! * Lost coverage: after a login from which the client can tell that the server forgot it, nothing that may have been
-//!   admitted before is sent again, unless its policy says so.
-//! * Reasons: `Unknown` needs a deadline that is over, a loss that the client can have noticed, or a refusal with a
-//!   copy unaccounted for; `NotSent` and `Rejected` need theirs. A run without faults stores everything with offsets.
-//! * Time: nothing is answered more than some 30 ms late: when a deadline is over, and the server has answered nothing for as long as the
-//!   batch waits for progress, only a write in flight may hold the answer back. Nothing that waits for progress is
-//!   given up while the server answers its lane, nor before it was out for so long. Once faults stop, everything is
-//!   answered, and what is sent then is stored.
-//! * Laws, if asked for: numbers rise and are never used twice, a retry keeps its number, the span of a lane's open
-//!   numbers is at most 127, its count at most the window, and a new connection begins with the open requests in
-//!   order. These look at the wire instead of at the outcome, so a breach shows before it does harm.
+//! * Truth: every accepted batch and call gets one answer. `Stored` means in the log, at that
+//!   offset, on that partition; `StoredOffsetUnknown` means in the log; `Rejected` and `NotSent`
+//!   mean in no log, at any time, stale copies included. Within one life of a partition a batch is
+//!   stored once, unless the server was made to forget the client's duplicate window while a copy
+//!   could be under way. Nothing that a client still counts on is answered with success by the
+//!   duplicate window without being stored ("swallowed").
+//! * Order: a confirmed batch of a lane is stored after a later one only if the server refused or
+//!   dropped a copy of it. Those that are, are at most as many as the client counted, and none in
+//!   strict order.
+//! * Strict order has no holes: no batch of a strict lane is in a log when one before it ended
+//!   otherwise than stored, unless the application resumed the lane between; and as long as that is
+//!   so, one request of the lane at most can still be stored.
+//! * Memory: a batch's memory is not given back while a write of it is in flight, and bytes arrive
+//!   as submitted. What is lent to the kernel does not change. An application that waits for
+//!   nothing holds no memory: all of it came back, once.
+//! * Batches: a record joins the batch that its receipt says, at that place; a batch leaves with
+//!   the records that joined it, in their order; all records of a batch get one answer, and it is
+//!   told to each.
+//! * Waiting: futures are polled when their waker was called and at no other time, and the accounts
+//!   of the engine are what the polled answers add up to, so a waiter that is not told shows. When
+//!   a shard goes to sleep, no sender waits for memory that there is, and no lane has both
+//!   something due and room to send it.
+//! * Linger: no batch is sent before its linger is over, unless it is full, about to expire, or
+//!   wanted at once.
+//! * Lost coverage: after a login from which the client can tell that the server forgot it, nothing
+//!   that may have been admitted before is sent again, unless its policy says so.
+//! * Reasons: `Unknown` needs a deadline that is over, a loss that the client can have noticed, or
+//!   a refusal with a copy unaccounted for; `NotSent` and `Rejected` need theirs. A run without
+//!   faults stores everything with offsets.
+//! * Time: nothing is answered more than some 30 ms late: when a deadline is over, and the server
+//!   has answered nothing for as long as the batch waits for progress, only a write in flight may
+//!   hold the answer back. Nothing that waits for progress is given up while the server answers its
+//!   lane, nor before it was out for so long. Once faults stop, everything is answered, and what is
+//!   sent then is stored.
+//! * Laws, if asked for: numbers rise and are never used twice, a retry keeps its number, the span
+//!   of a lane's open numbers is at most 127, its count at most the window, and a new connection
+//!   begins with the open requests in order. These look at the wire instead of at the outcome, so a
+//!   breach shows before it does harm.
 //!
 //! # What it does not check
 //!
-//! * That a refusal drains a window before the refused are sent again (W7), except by the order that results.
+//! * That a refusal drains a window before the refused are sent again (W7), except by the order
+//!   that results.
 //! * That pauses between retries grow, and that jitter is even.
 //! * That `StoredOffsetUnknown` is given only for want of an offset.
 //! * Order between batches answered `Unknown` and others, and order across lanes.
@@ -68,7 +78,8 @@ struct Placement {
 pub struct Fate {
     /// The client's answer; `None` when there was none before the run ended.
     pub receipt: Option<Receipt>,
-    /// The base offsets of all copies that were stored, in whatever log, in the order in which they were.
+    /// The base offsets of all copies that were stored, in whatever log, in the order in which they
+    /// were.
     pub offsets: Vec<u64>,
 }
 
@@ -102,7 +113,8 @@ struct BatchRecord {
     probe: bool,
     /// Submitted before the last loss that its client can have noticed.
     unsettled: bool,
-    /// It may have been admitted before a loss that its client noticed, and the client is not to send such again.
+    /// It may have been admitted before a loss that its client noticed, and the client is not to
+    /// send such again.
     given_up: bool,
 }
 
@@ -147,7 +159,8 @@ pub(crate) struct Oracle {
     calls: BTreeMap<u64, CallRecord>,
     applied: BTreeMap<u64, u32>,
     first: Option<Violation>,
-    /// Answers of the duplicate window for what was given up before: harmless, and proof that the case was met.
+    /// Answers of the duplicate window for what was given up before: harmless, and proof that the
+    /// case was met.
     swallowed_after_give_up: u64,
 }
 
@@ -406,7 +419,8 @@ impl Oracle {
         }
     }
 
-    /// Whether something ahead of a batch in its lane may be given up already, and its answer held back by a write.
+    /// Whether something ahead of a batch in its lane may be given up already, and its answer held
+    /// back by a write.
     fn has_decided_ahead(&self, record: &BatchRecord) -> bool {
         let client = &self.clients[record.client];
         client.open.iter().any(|&batch| {
@@ -477,7 +491,8 @@ impl Oracle {
         self.clients[client].lanes[lane].resume();
     }
 
-    /// The server may have forgotten what it knew about all clients, or about one, and the client can notice.
+    /// The server may have forgotten what it knew about all clients, or about one, and the client
+    /// can notice.
     pub(crate) fn coverage_lost(&mut self, identity: Option<u128>) {
         for client in &mut self.clients {
             if identity.is_some_and(|identity| identity != client.identity) {
@@ -650,8 +665,8 @@ impl Oracle {
         sum(&self.clients)
     }
 
-    /// The last judgement, when nothing can happen any more. `overtaken` is what each client counted,
-    /// `firsts` names batches by the numbers of their first records.
+    /// The last judgement, when nothing can happen any more. `overtaken` is what each client
+    /// counted, `firsts` names batches by the numbers of their first records.
     pub(crate) fn close<'a>(
         &mut self,
         overtaken: &[u64],

@@ -17,7 +17,8 @@ pub enum Kind {
     StoredTwice,
     /// Sent again after a loss of coverage that the client noticed, against its policy.
     SentUncovered,
-    /// Answered with success by the duplicate window, and never stored, while the client counts on it.
+    /// Answered with success by the duplicate window, and never stored, while the client counts on
+    /// it.
     Swallowed,
     /// Memory was given back while a write of it was in flight.
     FreedWhileWriting,

@@ -1,8 +1,8 @@
 //! An application: its engine, the shard that the world turns, and everything it waits for.
 //!
-//! Role: holds. Does not: decide when something happens; the world does.
-//! Invariant: a future is polled when it was made and when its waker was called, and at no other time, so a
-//! wake-up that is forgotten shows.
+//! Role: holds. Does not: decide when something happens; the world does. Invariant: a future is
+//! polled when it was made and when its waker was called, and at no other time, so a wake-up that
+//! is forgotten shows.
 
 use crate::draws::{ClientDraws, Draws};
 use crate::kernel::{Limits, SimDriver};

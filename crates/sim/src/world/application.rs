@@ -18,7 +18,8 @@ const BLOCKED_US: u64 = 2_000;
 /// Records that wait for memory at once.
 const WAITING_MAX: u32 = 6;
 
-/// Chances in a million that an application goes on behind what it lost in strict order, in one step.
+/// Chances in a million that an application goes on behind what it lost in strict order, in one
+/// step.
 const RESUME_PPM: u32 = 100_000;
 
 /// Chances in a million that a step flushes.
@@ -348,8 +349,9 @@ impl World {
         }
     }
 
-    /// Sends a record on every lane of every application, and makes a metadata call. In the first round a client may
-    /// find out that it lost its session; in the last round everything must be stored.
+    /// Sends a record on every lane of every application, and makes a metadata call. In the first
+    /// round a client may find out that it lost its session; in the last round everything must be
+    /// stored.
     pub(super) fn probe(&mut self, last: bool) {
         for app in 0..self.apps.len() {
             if self.apps[app].is_over() {

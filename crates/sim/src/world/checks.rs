@@ -1,5 +1,5 @@
-//! What must be true of an engine whenever its shard has turned, and of its memory whenever it waits for
-//! nothing.
+//! What must be true of an engine whenever its shard has turned, and of its memory whenever it
+//! waits for nothing.
 
 use super::World;
 use super::app::App;
@@ -8,12 +8,13 @@ use ringmain::simulation::{credit_free, has_unserved_sender};
 use ringmain_proto::{Account, SessionState};
 use std::time::Duration;
 
-/// How much later than its deadline an answer may come: what waits behind a full window is looked through at
-/// this interval, and a shard takes its time to turn.
+/// How much later than its deadline an answer may come: what waits behind a full window is looked
+/// through at this interval, and a shard takes its time to turn.
 const LATE_US: u64 = 30_000;
 
 impl World {
-    /// After a turn: the tables, the accounts, the deadlines; and when the shard sleeps now, that it left nothing.
+    /// After a turn: the tables, the accounts, the deadlines; and when the shard sleeps now, that
+    /// it left nothing.
     pub(super) fn check(&mut self, app: usize) {
         let now_us = self.queue.now_us();
         let it = &self.apps[app];
@@ -33,7 +34,8 @@ impl World {
         }
     }
 
-    /// A shard sleeps: nobody waits for memory that there is, and no lane for a turn that it could have had.
+    /// A shard sleeps: nobody waits for memory that there is, and no lane for a turn that it could
+    /// have had.
     pub(super) fn check_asleep(&mut self, app: usize, has_turned: bool) {
         let it = &self.apps[app];
         if it.shard.borrow().has_unserved_sender() || has_unserved_sender(&it.engine) {
@@ -50,8 +52,8 @@ impl World {
             let is_over = known.lingers_until_us <= clock_us;
             let is_due = known.is_sealed || is_over || it.sends_open > 0;
             let view = it.view(conn);
-            // An appender wakes no shard that a write will wake: what the shard transmitted last may have left it the
-            // impression that the lane is full, until that write is done.
+            // An appender wakes no shard that a write will wake: what the shard transmitted last
+            // may have left it the impression that the lane is full, until that write is done.
             let takes_write = it.driver(|driver| match has_turned {
                 true => driver.takes_write(conn),
                 false => driver.takes_write(conn) && !driver.is_writing(conn),

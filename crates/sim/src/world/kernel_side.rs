@@ -1,7 +1,8 @@
-//! The kernel of an application: connections, writes that are taken piece by piece, bytes that arrive.
+//! The kernel of an application: connections, writes that are taken piece by piece, bytes that
+//! arrive.
 //!
-//! Invariant: a connection's events reach the shard in the order in which they happened, and nothing of a life
-//! that is over reaches the next one.
+//! Invariant: a connection's events reach the shard in the order in which they happened, and
+//! nothing of a life that is over reaches the next one.
 
 use super::app::Socket;
 use super::{Event, Line, World};

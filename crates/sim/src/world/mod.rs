@@ -1,15 +1,16 @@
-//! The world of a run: virtual time, the network, the broker, the applications with their engines, and the
-//! oracle, one event after another.
+//! The world of a run: virtual time, the network, the broker, the applications with their engines,
+//! and the oracle, one event after another.
 //!
-//! Role: carries events from where they are made to whom they concern, and runs the phases of a run. Does not:
-//! decide what is right; the oracle does.
-//! Invariants: everything that happens is an event of the queue, so a run is a function of its seed and options;
-//! after each turn of a shard the answers that it gave are seen before what it sent.
+//! Role: carries events from where they are made to whom they concern, and runs the phases of a
+//! run. Does not: decide what is right; the oracle does. Invariants: everything that happens is an
+//! event of the queue, so a run is a function of its seed and options; after each turn of a shard
+//! the answers that it gave are seen before what it sent.
 //!
 //! # Phases
 //!
-//! Work, with faults; settling, without; two rounds of probes that must be answered, the second one with `Stored`;
-//! closing; and then everything that is still under way, stale copies above all, runs out.
+//! Work, with faults; settling, without; two rounds of probes that must be answered, the second one
+//! with `Stored`; closing; and then everything that is still under way, stale copies above all,
+//! runs out.
 
 mod answers;
 mod app;

@@ -1,18 +1,20 @@
 //! Copies payloads into a batch, in a way that suits the hash that follows and the CPU.
 //!
-//! **Short payloads** are copied in pieces of 16 bytes. The checksum reads what was just written, in words of 8 bytes
-//! from the start of the frame. A load is served from the store before it when one store covers it; the C library's
-//! copy of, say, 100 bytes makes stores that overlap at odd places, and each load across two of them waits until both
-//! have reached the cache: a quarter of the time of an append.
+//! **Short payloads** are copied in pieces of 16 bytes. The checksum reads what was just written,
+//! in words of 8 bytes from the start of the frame. A load is served from the store before it when
+//! one store covers it; the C library's copy of, say, 100 bytes makes stores that overlap at odd
+//! places, and each load across two of them waits until both have reached the cache: a quarter of
+//! the time of an append.
 //!
-//! **Long payloads** are never copied in one call of more than 2 KiB. Past that the C library uses `rep movsb`, and on
-//! AMD Zen 3 and later that runs 20 to 30 times slower when the destination lies 1 to 63 bytes behind the source
-//! modulo 4096. Records land at every alignment, so one in 65 would meet it.
+//! **Long payloads** are never copied in one call of more than 2 KiB. Past that the C library uses
+//! `rep movsb`, and on AMD Zen 3 and later that runs 20 to 30 times slower when the destination
+//! lies 1 to 63 bytes behind the source modulo 4096. Records land at every alignment, so one in 65
+//! would meet it.
 //!
 //! Both are measured in `benches/micro/README.md`.
 
-/// Longest payload copied in pieces: with the 40 header bytes hashed before it, the longest input that XxHash3 reads
-/// in words of 8 bytes.
+/// Longest payload copied in pieces: with the 40 header bytes hashed before it, the longest input
+/// that XxHash3 reads in words of 8 bytes.
 const SHORT_BYTES_MAX: usize = 200;
 
 /// Largest copy in one call: below the C library's threshold for `rep movsb`.

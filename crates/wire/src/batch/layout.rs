@@ -1,6 +1,7 @@
 //! The two headers of a batch as they lie in memory, their limits, and the batch checksum.
 //!
-//! Alignment 1 and little-endian fields: a header is read where it lies, on any alignment and either byte order.
+//! Alignment 1 and little-endian fields: a header is read where it lies, on any alignment and
+//! either byte order.
 
 use core::mem::{offset_of, size_of};
 
@@ -52,8 +53,8 @@ pub(super) mod batch_offset {
 
 /// The header of a batch.
 ///
-/// A producer leaves `partition_id`, `base_offset` and `base_timestamp` zero; the server writes them with
-/// [`stamp`](super::stamp).
+/// A producer leaves `partition_id`, `base_offset` and `base_timestamp` zero; the server writes
+/// them with [`stamp`](super::stamp).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct BatchHeader {
@@ -113,7 +114,8 @@ impl BatchHeader {
         self.base_timestamp.get()
     }
 
-    /// The time of the earliest message, microseconds since the Unix epoch, by the producer's clock.
+    /// The time of the earliest message, microseconds since the Unix epoch, by the producer's
+    /// clock.
     #[must_use]
     pub fn origin_timestamp_us(&self) -> u64 {
         self.origin_timestamp.get()
@@ -225,8 +227,8 @@ impl MessageHeader {
 /// Hashed in front of the messages' checksums: the first five fields of the header and the count.
 const PREAMBLE_BYTES: usize = offset_of!(BatchHeader, batch_checksum) + size_of::<U32>();
 
-/// Checksums gathered on the stack between two calls of the hash. A batch of up to this many messages is hashed in
-/// one call, which skips setting up the running state.
+/// Checksums gathered on the stack between two calls of the hash. A batch of up to this many
+/// messages is hashed in one call, which skips setting up the running state.
 const GATHERED_MAX: usize = 64;
 
 /// The batch checksum of `header` over the messages' stored `checksums`, in order.
@@ -238,7 +240,8 @@ pub(super) fn batch_checksum(header: &BatchHeader, checksums: impl Iterator<Item
     let mut end = PREAMBLE_BYTES;
     let mut running: Option<Checksum> = None;
     for checksum in checksums {
-        // The preamble is no multiple of 8, so the buffer's last bytes stay unused once it starts anew.
+        // The preamble is no multiple of 8, so the buffer's last bytes stay unused once it starts
+        // anew.
         if end + 8 > gathered.len() {
             running.get_or_insert_default().update(&gathered[..end]);
             end = 0;
@@ -259,7 +262,8 @@ pub(super) fn batch_checksum(header: &BatchHeader, checksums: impl Iterator<Item
 mod tests {
     use super::*;
 
-    /// Every count around the sizes at which the gathering buffer fills, against one hash over all bytes.
+    /// Every count around the sizes at which the gathering buffer fills, against one hash over all
+    /// bytes.
     #[test]
     fn a_batch_checksum_is_that_of_its_bytes_in_a_row() {
         for count in 0..4 * GATHERED_MAX {

@@ -1,4 +1,5 @@
-//! The message batch: the one layout of a send, of what the server stores, and of what a poll returns.
+//! The message batch: the one layout of a send, of what the server stores, and of what a poll
+//! returns.
 //!
 //! ```text
 //! SendMessages body
@@ -28,10 +29,11 @@
 //!
 //! # Checksums
 //!
-//! A message's checksum covers its header after the checksum field, its payload and its user headers. The batch's
-//! covers five header fields, the count and the messages' checksums, so it costs 8 bytes a message however large
-//! the payloads are. The fields come first in the hashed bytes and two of them, `batch_length` and the count, are known only
-//! when the batch is full: no running hash can be kept while messages arrive, and sealing hashes the checksums then.
+//! A message's checksum covers its header after the checksum field, its payload and its user
+//! headers. The batch's covers five header fields, the count and the messages' checksums, so it
+//! costs 8 bytes a message however large the payloads are. The fields come first in the hashed
+//! bytes and two of them, `batch_length` and the count, are known only when the batch is full: no
+//! running hash can be kept while messages arrive, and sealing hashes the checksums then.
 //!
 //! # Time
 //!

@@ -1,8 +1,9 @@
 //! Reads batches: those that a producer sent, and those that a poll returns as stored.
 //!
-//! Nothing is copied. A [`BatchReader`] exists only for a batch whose layout has been checked from end to end, so
-//! its iterator cannot fail. The checks are those of the real server, and three more that no honest batch fails:
-//! no batch is empty, lengths respect the limits, and offsets and times do not leave `u64`.
+//! Nothing is copied. A [`BatchReader`] exists only for a batch whose layout has been checked from
+//! end to end, so its iterator cannot fail. The checks are those of the real server, and three more
+//! that no honest batch fails: no batch is empty, lengths respect the limits, and offsets and times
+//! do not leave `u64`.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U64;
@@ -37,9 +38,9 @@ impl<'a> BatchReader<'a> {
     ///
     /// # Errors
     ///
-    /// The writer's bytes are not one batch: cut short or followed by more, a reserved byte is not zero, lengths or
-    /// counts disagree or exceed the limits, there is no message, or (with [`Integrity::Verify`]) a checksum is
-    /// wrong.
+    /// The writer's bytes are not one batch: cut short or followed by more, a reserved byte is not
+    /// zero, lengths or counts disagree or exceed the limits, there is no message, or (with
+    /// [`Integrity::Verify`]) a checksum is wrong.
     pub fn decode(bytes: &'a [u8], integrity: Integrity) -> Result<Self, WireError> {
         let (batch, rest) = Self::decode_first(bytes, integrity)?;
         if !rest.is_empty() {
@@ -139,9 +140,10 @@ impl<'a> BatchReader<'a> {
         }
     }
 
-    /// Checks what the server takes on trust but every correct producer does: the fields that the server stamps are
-    /// zero, messages are numbered from 0 without a gap, the origin is the earliest message's time, and the user
-    /// headers are well formed. For a test server that wants to catch its client's mistakes.
+    /// Checks what the server takes on trust but every correct producer does: the fields that the
+    /// server stamps are zero, messages are numbered from 0 without a gap, the origin is the
+    /// earliest message's time, and the user headers are well formed. For a test server that wants
+    /// to catch its client's mistakes.
     ///
     /// # Errors
     ///
@@ -203,7 +205,8 @@ impl<'a> BatchReader<'a> {
 }
 
 impl BatchHeader {
-    /// Checks the header against the `available` bytes from its start, and returns the bytes of the messages.
+    /// Checks the header against the `available` bytes from its start, and returns the bytes of the
+    /// messages.
     fn check(&self, available: usize) -> Result<usize, WireError> {
         let found = self.batch_length();
         let min = (BATCH_HEADER_BYTES + MESSAGE_HEADER_BYTES) as u64;
@@ -326,7 +329,8 @@ impl<'a> Iterator for Messages<'a> {
 
 impl ExactSizeIterator for Messages<'_> {}
 
-/// A message where it lies: header, payload, user headers, and the place of the first in the walked bytes.
+/// A message where it lies: header, payload, user headers, and the place of the first in the walked
+/// bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {
     pub(super) header: &'a MessageHeader,
@@ -398,7 +402,8 @@ impl<'a> Walk<'a> {
         Self { messages, at: 0 }
     }
 
-    /// The next message, or `None` at the end; an error when a header or what it announces goes past the end.
+    /// The next message, or `None` at the end; an error when a header or what it announces goes
+    /// past the end.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Frame<'a>>, WireError> {
         let rest = &self.messages[self.at..];
@@ -480,8 +485,9 @@ pub(super) fn checksums(messages: &[u8]) -> impl Iterator<Item = U64> + '_ {
 
 /// The batches of a poll reply, one after the other, as the server stored them.
 ///
-/// A batch may be a slice that the server cut from a larger one: its first message then has an `offset_delta` above
-/// zero, and [`Message::offset`] is right all the same. Ends after the first error.
+/// A batch may be a slice that the server cut from a larger one: its first message then has an
+/// `offset_delta` above zero, and [`Message::offset`] is right all the same. Ends after the first
+/// error.
 #[derive(Debug, Clone)]
 pub struct StoredBatches<'a> {
     bytes: &'a [u8],

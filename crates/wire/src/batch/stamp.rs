@@ -1,7 +1,7 @@
 //! What a server writes into a batch when it stores it.
 //!
-//! A producer leaves three fields zero; the server fills them and hashes the batch's header fields and the messages'
-//! checksums again. The messages themselves stay as the producer wrote them.
+//! A producer leaves three fields zero; the server fills them and hashes the batch's header fields
+//! and the messages' checksums again. The messages themselves stay as the producer wrote them.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U64;
@@ -25,8 +25,8 @@ pub struct Stamp {
 ///
 /// # Errors
 ///
-/// `batch` is not one well-formed batch, or its offsets would leave `u64`; it is unchanged then. Checksums of messages
-/// are not verified here.
+/// `batch` is not one well-formed batch, or its offsets would leave `u64`; it is unchanged then.
+/// Checksums of messages are not verified here.
 pub fn stamp(batch: &mut [u8], stamp: &Stamp) -> Result<(), WireError> {
     let messages_count = BatchReader::decode(batch, Integrity::Layout)?.messages_count();
     let offset_max = u64::MAX - u64::from(messages_count);

@@ -1,7 +1,8 @@
-//! What precedes the batch in a `SendMessages` body: where the batch goes and how many messages it holds.
+//! What precedes the batch in a `SendMessages` body: where the batch goes and how many messages it
+//! holds.
 //!
-//! Taking a body apart is in two steps, because the server answers them differently: it refuses a bad address with
-//! status 20, and drops a bad batch without an answer.
+//! Taking a body apart is in two steps, because the server answers them differently: it refuses a
+//! bad address with status 20, and drops a bad batch without an answer.
 
 use super::reader::{BatchReader, Integrity};
 use crate::codec::{Decode, Encode, Reader, Writer};
@@ -64,8 +65,9 @@ impl<'a> SendMessagesRef<'a> {
     ///
     /// # Errors
     ///
-    /// The sender's address is malformed: it is cut short, an identifier or the partitioning is invalid, or it does
-    /// not fill `metadata_length` exactly. The real server answers with status 20.
+    /// The sender's address is malformed: it is cut short, an identifier or the partitioning is
+    /// invalid, or it does not fill `metadata_length` exactly. The real server answers with status
+    /// 20.
     pub fn decode(body: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(body);
         let metadata_length = reader.u32("metadata_length")? as usize;
@@ -106,12 +108,14 @@ impl<'a> SendMessagesRef<'a> {
         self.batch_at
     }
 
-    /// Checks the batch, which must fill the rest of the body and hold the announced number of messages.
+    /// Checks the batch, which must fill the rest of the body and hold the announced number of
+    /// messages.
     ///
     /// # Errors
     ///
-    /// The sender's batch is malformed, see [`BatchReader::decode`], or the counts differ. The real server drops
-    /// the request without an answer. Offsets in the error count from the start of the body.
+    /// The sender's batch is malformed, see [`BatchReader::decode`], or the counts differ. The real
+    /// server drops the request without an answer. Offsets in the error count from the start of the
+    /// body.
     pub fn batch(&self, integrity: Integrity) -> Result<BatchReader<'a>, WireError> {
         let batch = BatchReader::decode(&self.body[self.batch_at..], integrity)
             .map_err(|error| error.shifted(self.batch_at))?;

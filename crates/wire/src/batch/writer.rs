@@ -48,8 +48,8 @@ impl RecordParts<'_> {
 /// Why a batch did not take a record. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// The record does not fit. Seal this batch and append to a fresh one; if this one is empty, the record fits no
-    /// batch in a buffer of this size.
+    /// The record does not fit. Seal this batch and append to a fresh one; if this one is empty,
+    /// the record fits no batch in a buffer of this size.
     #[error("the record takes {needed_bytes} bytes, the batch has room for {room_bytes}")]
     Full {
         /// The record's [`RecordParts::frame_bytes`].
@@ -520,8 +520,8 @@ fn write_frame(
 
 /// Fills a message's header, which is `head`, except for the checksum.
 ///
-/// In words of 8 bytes, as the hash is about to read them: a load across two stores that are still under way waits
-/// for both, which cost more than all else in an append.
+/// In words of 8 bytes, as the hash is about to read them: a load across two stores that are still
+/// under way waits for both, which cost more than all else in an append.
 #[inline]
 fn write_message_header(
     head: &mut [u8],
@@ -529,7 +529,8 @@ fn write_message_header(
     timestamp_delta: u32,
     record: &RecordParts<'_>,
 ) {
-    // The lengths fit their fields: `admit` has checked the payload's, and user headers have a limit by type.
+    // The lengths fit their fields: `admit` has checked the payload's, and user headers have a
+    // limit by type.
     let user_headers_length = record.user_headers.as_bytes().len() as u64;
     let payload_length = record.payload.len() as u64;
     let words = [
@@ -562,8 +563,8 @@ fn seal_around(head: &mut [u8], payload: &[u8], user_headers: &[u8]) {
     stored.copy_from_slice(&checksum.digest().to_le_bytes());
 }
 
-/// Writes the prefix of a body to the start of `buf`; returns where the batch starts. The buffer comes back as an
-/// error when it has no room for one message behind that.
+/// Writes the prefix of a body to the start of `buf`; returns where the batch starts. The buffer
+/// comes back as an error when it has no room for one message behind that.
 fn start_body<B: AsRef<[u8]> + AsMut<[u8]>>(
     mut buf: B,
     target: &SendTarget<'_>,

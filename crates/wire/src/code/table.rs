@@ -1,7 +1,7 @@
 //! The codes that servers and SDKs of this protocol number, each with its name and what it means.
 //!
-//! One table gives the constants, the names and the meanings. It does not say what to do about a code: that is
-//! [`ErrorCode::class`].
+//! One table gives the constants, the names and the meanings. It does not say what to do about a
+//! code: that is [`ErrorCode::class`].
 
 use super::ErrorCode;
 

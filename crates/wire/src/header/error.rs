@@ -1,4 +1,5 @@
-//! What can be wrong with a header. One variant for each rule, so that a server can react to each in its own way.
+//! What can be wrong with a header. One variant for each rule, so that a server can react to each
+//! in its own way.
 
 use super::{BODY_BYTES_MAX, HEADER_BYTES, offset, request};
 use crate::operation::{CommandCode, Operation, Plane};
@@ -91,8 +92,8 @@ pub enum HeaderError {
         /// The plane that the constructor is for.
         expected: Plane,
     },
-    /// The command code belongs to an operation of its own, so it cannot go as a non-replicated one: it would be
-    /// applied on one node only. Caller's fault.
+    /// The command code belongs to an operation of its own, so it cannot go as a non-replicated
+    /// one: it would be applied on one node only. Caller's fault.
     #[error(
         "command code {code} is carried by operation {operation}, not by {}",
         Operation::NonReplicated
@@ -181,8 +182,8 @@ pub enum HeaderError {
 }
 
 impl HeaderError {
-    /// Whether the boundaries of the frames that follow are lost with this one. A reader must close the connection
-    /// then; after any other error it can go on with the next frame.
+    /// Whether the boundaries of the frames that follow are lost with this one. A reader must close
+    /// the connection then; after any other error it can go on with the next frame.
     #[must_use]
     pub const fn loses_framing(&self) -> bool {
         matches!(self, Self::SizeTooSmall { .. } | Self::SizeTooLarge { .. })

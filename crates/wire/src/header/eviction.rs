@@ -1,4 +1,5 @@
-//! The eviction header, server to client: the session is dead. Never has a body, answers no request in particular.
+//! The eviction header, server to client: the session is dead. Never has a body, answers no request
+//! in particular.
 //!
 //! ```text
 //! 128 client                       u128  whose session it was; before a login, a transport id of the server's
@@ -8,7 +9,8 @@
 //! 255 reason                       u8    see [`EvictionReason`]
 //! ```
 //!
-//! Reserved bytes are checked: a field that a later release adds here must not be passed over in silence.
+//! Reserved bytes are checked: a field that a later release adds here must not be passed over in
+//! silence.
 
 use super::{COMMAND_EVICTION, FramePrefix, HEADER_BYTES, HeaderError, check_zero};
 use crate::eviction::{EvictionReason, ReasonError};
@@ -62,7 +64,8 @@ impl EvictionHeader {
     ///
     /// # Errors
     ///
-    /// [`HeaderError::ClientZero`], [`HeaderError::VersionWindow`] when the window is not `1 <= min <= max`.
+    /// [`HeaderError::ClientZero`], [`HeaderError::VersionWindow`] when the window is not `1 <= min
+    /// <= max`.
     pub fn new(client: u128, reason: EvictionReason) -> Result<Self, HeaderError> {
         let (max, min) = match reason {
             EvictionReason::IncompatibleProtocol { max, min } => (max, min),
@@ -147,7 +150,8 @@ impl EvictionHeader {
         self.prefix.size.get()
     }
 
-    /// Whose session it was. Before a login it is a transport id of the server's: never match an eviction by it.
+    /// Whose session it was. Before a login it is a transport id of the server's: never match an
+    /// eviction by it.
     #[must_use]
     pub const fn client(&self) -> u128 {
         self.client.get()

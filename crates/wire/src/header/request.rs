@@ -151,10 +151,11 @@ impl RawRequestHeader {
         CommandCode(self.code.get())
     }
 
-    /// Checks what a server refuses: command, size, operation, and that client, session and request are zero or not
-    /// as the operation demands.
+    /// Checks what a server refuses: command, size, operation, and that client, session and request
+    /// are zero or not as the operation demands.
     ///
-    /// Reserved bytes are not looked at, as servers ignore them: see [`RawRequestHeader::check_reserved`].
+    /// Reserved bytes are not looked at, as servers ignore them: see
+    /// [`RawRequestHeader::check_reserved`].
     ///
     /// # Errors
     ///
@@ -267,8 +268,8 @@ impl fmt::Debug for RawRequestHeader {
 
 /// A request header that keeps every rule, as it goes out.
 ///
-/// Built by the constructor of its plane. The setters keep the rules too, so a header can be built once and stamped
-/// again for each request.
+/// Built by the constructor of its plane. The setters keep the rules too, so a header can be built
+/// once and stamped again for each request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RequestHeader {
     raw: RawRequestHeader,
@@ -302,9 +303,10 @@ impl RequestHeader {
     ///
     /// # Errors
     ///
-    /// [`HeaderError::OperationPlane`] for an operation of another plane, [`HeaderError::OperationInternal`] for one
-    /// that only servers make, [`HeaderError::ClientZero`], [`HeaderError::SessionZero`],
-    /// [`HeaderError::RequestZero`], [`HeaderError::BodyTooLarge`].
+    /// [`HeaderError::OperationPlane`] for an operation of another plane,
+    /// [`HeaderError::OperationInternal`] for one that only servers make,
+    /// [`HeaderError::ClientZero`], [`HeaderError::SessionZero`], [`HeaderError::RequestZero`],
+    /// [`HeaderError::BodyTooLarge`].
     pub fn metadata(
         operation: Operation,
         client: u128,
@@ -318,12 +320,14 @@ impl RequestHeader {
         Ok(header)
     }
 
-    /// The header of a partition operation. These are not stamped, so the length of the body will do.
+    /// The header of a partition operation. These are not stamped, so the length of the body will
+    /// do.
     ///
     /// # Errors
     ///
-    /// [`HeaderError::OperationPlane`] for an operation of another plane, [`HeaderError::ClientZero`],
-    /// [`HeaderError::SessionZero`], [`HeaderError::RequestZero`], [`HeaderError::BodyTooLarge`].
+    /// [`HeaderError::OperationPlane`] for an operation of another plane,
+    /// [`HeaderError::ClientZero`], [`HeaderError::SessionZero`], [`HeaderError::RequestZero`],
+    /// [`HeaderError::BodyTooLarge`].
     pub fn partition(
         operation: Operation,
         client: u128,
@@ -337,13 +341,13 @@ impl RequestHeader {
         Ok(header)
     }
 
-    /// The header of a read or a ping: the command code rides in the header, `request` repeats the current number
-    /// and `session` is zero before the login. Not stamped.
+    /// The header of a read or a ping: the command code rides in the header, `request` repeats the
+    /// current number and `session` is zero before the login. Not stamped.
     ///
     /// # Errors
     ///
-    /// [`HeaderError::CodeReplicated`] for a code that has an operation of its own, [`HeaderError::ClientZero`],
-    /// [`HeaderError::BodyTooLarge`].
+    /// [`HeaderError::CodeReplicated`] for a code that has an operation of its own,
+    /// [`HeaderError::ClientZero`], [`HeaderError::BodyTooLarge`].
     pub fn non_replicated(
         code: CommandCode,
         client: u128,
@@ -361,8 +365,8 @@ impl RequestHeader {
         Ok(header)
     }
 
-    /// The header of any command with a body at hand: picks the constructor by the command's operation. A register
-    /// ignores `session` and `request`.
+    /// The header of any command with a body at hand: picks the constructor by the command's
+    /// operation. A register ignores `session` and `request`.
     ///
     /// # Errors
     ///
@@ -390,13 +394,15 @@ impl RequestHeader {
         }
     }
 
-    /// A header read from a peer, if it keeps every rule, those for reserved bytes included. A stamp is kept as it
-    /// is, as clients may stamp any operation: [`RawRequestHeader::check_stamp`] holds it against the body.
+    /// A header read from a peer, if it keeps every rule, those for reserved bytes included. A
+    /// stamp is kept as it is, as clients may stamp any operation:
+    /// [`RawRequestHeader::check_stamp`] holds it against the body.
     ///
     /// # Errors
     ///
     /// See [`RawRequestHeader::check`] and [`RawRequestHeader::check_reserved`];
-    /// [`HeaderError::CodeReplicated`] when a non-replicated request carries the code of another operation.
+    /// [`HeaderError::CodeReplicated`] when a non-replicated request carries the code of another
+    /// operation.
     pub fn from_raw(raw: &RawRequestHeader) -> Result<Self, HeaderError> {
         let operation = raw.check()?;
         raw.check_reserved()?;
@@ -457,8 +463,8 @@ impl RequestHeader {
         zerocopy::transmute_ref!(&self.raw)
     }
 
-    /// Sets the size and the stamp from a new body. The stamp is zero when the operation is not stamped, also in a
-    /// header from a peer that had one.
+    /// Sets the size and the stamp from a new body. The stamp is zero when the operation is not
+    /// stamped, also in a header from a peer that had one.
     ///
     /// # Errors
     ///
@@ -477,8 +483,8 @@ impl RequestHeader {
     ///
     /// # Errors
     ///
-    /// [`HeaderError::StampNeedsBody`] when the operation is stamped, [`HeaderError::BodyTooLarge`]; the header is
-    /// as before then.
+    /// [`HeaderError::StampNeedsBody`] when the operation is stamped,
+    /// [`HeaderError::BodyTooLarge`]; the header is as before then.
     #[inline]
     pub fn set_body_bytes(&mut self, body_bytes: usize) -> Result<(), HeaderError> {
         if self.operation.is_stamped() {
@@ -551,7 +557,8 @@ fn check_plane(found: Operation, expected: Plane) -> Result<(), HeaderError> {
     }
 }
 
-/// The numbering rules: which of `client`, `session` and `request` must be zero, and which must not.
+/// The numbering rules: which of `client`, `session` and `request` must be zero, and which must
+/// not.
 #[inline]
 const fn check_numbers(
     operation: Operation,

@@ -64,7 +64,8 @@ payload! {
 }
 
 payload! {
-    /// A node of a cluster. A port of 0 is not served. Roles and states beyond those known are kept.
+    /// A node of a cluster. A port of 0 is not served. Roles and states beyond those known are
+    /// kept.
     #[derive(Copy, Eq)]
     pub struct ClusterNode<'a> {
         /// Its name.

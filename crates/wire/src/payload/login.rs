@@ -13,8 +13,9 @@
 //!   context           text  may be empty
 //! ```
 //!
-//! Both logins are operation 1, and only the body tells them apart: a server reads the [`ClientVersion`] in front
-//! and judges it, then tries [`LoginRegister`], then [`LoginRegisterWithPat`]. Logout has no body and an empty reply.
+//! Both logins are operation 1, and only the body tells them apart: a server reads the
+//! [`ClientVersion`] in front and judges it, then tries [`LoginRegister`], then
+//! [`LoginRegisterWithPat`]. Logout has no body and an empty reply.
 
 use crate::WireError;
 use crate::codec::{Decode, Encode, Reader, Writer};

@@ -11,8 +11,8 @@
 //!   auto_commit  u8  0 or 1
 //! ```
 //!
-//! Strategies: 1 from an offset, 2 from a time in microseconds, 3 from the first, 4 the last ones, 5 behind the
-//! stored offset; the value is 0 for the last three.
+//! Strategies: 1 from an offset, 2 from a time in microseconds, 3 from the first, 4 the last ones,
+//! 5 behind the stored offset; the value is 0 for the last three.
 
 use crate::WireError;
 use crate::batch::{Integrity, StoredBatches};
@@ -122,13 +122,14 @@ pub struct PollReply<'a> {
     pub current_offset: u64,
     /// How many messages follow.
     pub messages_count: u32,
-    /// The batches, as stored: [`PollReply::stored_batches`] walks them. No bytes exactly when no messages.
+    /// The batches, as stored: [`PollReply::stored_batches`] walks them. No bytes exactly when no
+    /// messages.
     pub batches: &'a [u8],
 }
 
 impl<'a> PollReply<'a> {
-    /// The batches, one by one. Each is checked when its turn comes; the sum of their messages is for the caller to
-    /// hold against [`PollReply::messages_count`].
+    /// The batches, one by one. Each is checked when its turn comes; the sum of their messages is
+    /// for the caller to hold against [`PollReply::messages_count`].
     #[must_use]
     pub const fn stored_batches(&self, integrity: Integrity) -> StoredBatches<'a> {
         StoredBatches::new(self.batches, integrity)

@@ -1,15 +1,16 @@
-//! The shapes that payloads are put together from: plain numbers, lists, blocks with a length, nothing at all, and
-//! the macro that makes a struct of named fields into a payload.
+//! The shapes that payloads are put together from: plain numbers, lists, blocks with a length,
+//! nothing at all, and the macro that makes a struct of named fields into a payload.
 //!
-//! Lists grow as their items are read, never by the count that is announced, and every item takes at least one byte,
-//! so their memory and the time to read them are bounded by the bytes that are there.
+//! Lists grow as their items are read, never by the count that is announced, and every item takes
+//! at least one byte, so their memory and the time to read them are bounded by the bytes that are
+//! there.
 
 use crate::WireError;
 use crate::codec::{Decode, Encode, Reader, Writer};
 use std::num::NonZeroU64;
 
-/// Declares a payload whose wire form is its fields, one behind the other, in the order they are declared. Length,
-/// encoder and decoder come from the one list, so they cannot disagree.
+/// Declares a payload whose wire form is its fields, one behind the other, in the order they are
+/// declared. Length, encoder and decoder come from the one list, so they cannot disagree.
 macro_rules! payload {
     (
         $(#[$meta:meta])*
@@ -271,7 +272,8 @@ impl<'a> Decode<'a> for Raw<'a> {
     }
 }
 
-/// A value that is absent when the body ends before it: the reply about something that does not exist.
+/// A value that is absent when the body ends before it: the reply about something that does not
+/// exist.
 impl<T: Encode> Encode for Option<T> {
     const NAME: &'static str = T::NAME;
 
@@ -395,7 +397,8 @@ pub(crate) fn count_of<T>(items: &[T]) -> u32 {
     u32::try_from(items.len()).expect("a body holds no 2^32 items")
 }
 
-/// Reads one item of a list. One that takes no bytes could be read for ever, or as often as a peer likes.
+/// Reads one item of a list. One that takes no bytes could be read for ever, or as often as a peer
+/// likes.
 fn read_item<'a, T: Decode<'a>>(reader: &mut Reader<'a>) -> Result<T, WireError> {
     let offset = reader.offset();
     let item = T::read(reader)?;
@@ -410,7 +413,8 @@ fn read_item<'a, T: Decode<'a>>(reader: &mut Reader<'a>) -> Result<T, WireError>
     Ok(item)
 }
 
-/// Reads so many items. Each takes at least one byte, so a count beyond the bytes ends in an error soon.
+/// Reads so many items. Each takes at least one byte, so a count beyond the bytes ends in an error
+/// soon.
 pub(crate) fn read_items<'a, T: Decode<'a>>(
     reader: &mut Reader<'a>,
     count: u32,

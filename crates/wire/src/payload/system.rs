@@ -1,4 +1,5 @@
-//! What a server tells about itself: the clients connected to it, its statistics, the options it knows.
+//! What a server tells about itself: the clients connected to it, its statistics, the options it
+//! knows.
 //!
 //! ```text
 //! get me -> client                       describe options  scope u8: 1 topic, 2 stream, 3 user
@@ -64,7 +65,8 @@ payload! {
 
 /// A client and its groups.
 ///
-/// `client.consumer_groups_count` is not looked at when this is encoded: the number of groups is written.
+/// `client.consumer_groups_count` is not looked at when this is encoded: the number of groups is
+/// written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientDetails<'a> {
     /// The client.

@@ -1,4 +1,5 @@
-//! Topics, partitions and segments: create, update, delete, purge, and what the server knows about them.
+//! Topics, partitions and segments: create, update, delete, purge, and what the server knows about
+//! them.
 //!
 //! ```text
 //! create                     stream_id, partitions_count u32, name, options to the end
@@ -173,7 +174,8 @@ payload! {
 
 /// A topic and its partitions.
 ///
-/// `topic.partitions_count` is not looked at when this is encoded: the number of partitions is written.
+/// `topic.partitions_count` is not looked at when this is encoded: the number of partitions is
+/// written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicDetails<'a> {
     /// The topic.

@@ -1,7 +1,8 @@
-//! Every frame that was recorded from a real server: requests are written again byte for byte, replies say what
-//! their scenario says.
+//! Every frame that was recorded from a real server: requests are written again byte for byte,
+//! replies say what their scenario says.
 //!
-//! The recording is `testdata/server-0.9.0-edge.5.jsonl`; the README beside it says how it came about.
+//! The recording is `testdata/server-0.9.0-edge.5.jsonl`; the README beside it says how it came
+//! about.
 
 mod expected;
 mod payloads;

@@ -1,4 +1,5 @@
-//! Payloads of recorded successes: what they decode to is what was asked for, and encodes to the same bytes.
+//! Payloads of recorded successes: what they decode to is what was asked for, and encodes to the
+//! same bytes.
 
 use crate::replies::Open;
 use ringmain_wire::batch::{Integrity, SendMessagesRef};

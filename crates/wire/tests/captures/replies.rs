@@ -1,5 +1,5 @@
-//! Recorded replies: each is found by operation and number, says what its scenario says, and is written again byte
-//! for byte from what it decodes to.
+//! Recorded replies: each is found by operation and number, says what its scenario says, and is
+//! written again byte for byte from what it decodes to.
 
 use crate::expected::{Expected, expected};
 use crate::payloads::{Seen, check_payload};
@@ -76,7 +76,8 @@ impl Connection {
                         .values()
                         .find(|open| is_cause(open))
                         .expect("a request asked for it");
-                    // Before the login the server knows a connection by a transport id of its own only.
+                    // Before the login the server knows a connection by a transport id of its own
+                    // only.
                     let is_same_client = eviction.header().client() == cause.header.client();
                     assert_eq!(
                         is_same_client,

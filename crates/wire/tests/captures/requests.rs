@@ -1,5 +1,5 @@
-//! Recorded requests: legal ones come out of the constructors and typed bodies byte for byte; each illegal one breaks
-//! the rule that its scenario is about, and no constructor makes it.
+//! Recorded requests: legal ones come out of the constructors and typed bodies byte for byte; each
+//! illegal one breaks the rule that its scenario is about, and no constructor makes it.
 
 use crate::recording::{Direction, Outbound, Sent, lines};
 use ringmain_wire::batch::{BatchWriter, Integrity, RecordParts, SendMessagesRef};
@@ -24,7 +24,8 @@ fn again<'a, C: Command + Decode<'a>>(body: &'a [u8]) -> Result<Vec<u8>, WireErr
     C::decode(body).map(|command| command.to_vec())
 }
 
-/// Writes a body again from what it decodes to; `None` for a command that the recording should not hold.
+/// Writes a body again from what it decodes to; `None` for a command that the recording should not
+/// hold.
 fn body_again(code: CommandCode, body: &[u8]) -> Option<Result<Vec<u8>, WireError>> {
     Some(match code {
         CommandCode::PING => again::<Ping>(body),
@@ -47,7 +48,8 @@ fn body_again(code: CommandCode, body: &[u8]) -> Option<Result<Vec<u8>, WireErro
         CommandCode::DELETE_PARTITIONS => again::<DeletePartitions<'_>>(body),
         CommandCode::POLL_MESSAGES => again::<PollMessages<'_>>(body),
         CommandCode::SEND_MESSAGES => send_again(body),
-        // A command without a type goes as it is; the recording has one that the server does not know either.
+        // A command without a type goes as it is; the recording has one that the server does not
+        // know either.
         CommandCode(9999) => Raw::decode(body).map(|raw| raw.to_vec()),
         _ => return None,
     })
@@ -71,7 +73,8 @@ fn send_again(body: &[u8]) -> Result<Vec<u8>, WireError> {
     Ok(writer.seal().body().to_vec())
 }
 
-/// The command of a request: its code if it carries one, its operation's if that has one, or which login it is.
+/// The command of a request: its code if it carries one, its operation's if that has one, or which
+/// login it is.
 fn code_of(header: &RawRequestHeader, operation: Operation, body: &[u8]) -> CommandCode {
     match operation {
         Operation::NonReplicated => header.code(),

@@ -36,7 +36,8 @@ fn put_stream(seeds: &mut Seeds, side: &str, flags: u8, bytes: &[u8]) {
     } else {
         ""
     };
-    // A request's code and a reply's status do not stand in the same place, nor do their operations.
+    // A request's code and a reply's status do not stand in the same place, nor do their
+    // operations.
     let (operation, detail) = match flags {
         1 => (header[176], number(196)),
         _ => (header[208], number(216)),

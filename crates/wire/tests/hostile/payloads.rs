@@ -27,11 +27,12 @@ use ringmain_wire::{Identifier, Name, Options, Partitioning, Secret, Text};
 /// Memory for the first items of a list: a vector starts with room for four.
 const LIST_BYTES_MIN: u64 = 1024;
 
-/// Memory for each byte of a list: the shortest items take 4 bytes and are kept in fewer than 16, and a vector that
-/// grows holds its old and its new memory, which is twice as much.
+/// Memory for each byte of a list: the shortest items take 4 bytes and are kept in fewer than 16,
+/// and a vector that grows holds its old and its new memory, which is twice as much.
 const LIST_BYTES_PER_BYTE: u64 = 16;
 
-/// Decodes, within memory that the bytes at hand account for, and if that works compares with what it encodes to.
+/// Decodes, within memory that the bytes at hand account for, and if that works compares with what
+/// it encodes to.
 fn taken_is_written_back<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<(), TestCaseError> {
     let mut decoded = None;
     let memory = measure(|| decoded = T::decode(bytes).ok());
@@ -97,9 +98,11 @@ fn all_decoders(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Bytes of one seed: small numbers more often than not, so that kinds, lengths and counts are in range now and then.
+/// Bytes of one seed: small numbers more often than not, so that kinds, lengths and counts are in
+/// range now and then.
 fn bytes_of(seed: u64) -> Vec<u8> {
-    // SplitMix64: every seed gives another stream, and a failing one is all that is needed to repeat it.
+    // SplitMix64: every seed gives another stream, and a failing one is all that is needed to
+    // repeat it.
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,5 @@
-//! Sends: written by both for the same records, taken apart by both, and refused by both when a bit is wrong.
+//! Sends: written by both for the same records, taken apart by both, and refused by both when a bit
+//! is wrong.
 
 use crate::check::CASES;
 use crate::strategies::{Id, id};
@@ -17,8 +18,9 @@ use ringmain_wire::{
     BatchWriter, Partitioning, RecordParts, SendMessagesRef, SendTarget, UserHeaders,
 };
 
-/// Payload lengths around the places where the hash goes from one way of working to the next. A message's header
-/// and user headers are hashed with it, so lengths that make the sum an edge are here too.
+/// Payload lengths around the places where the hash goes from one way of working to the next. A
+/// message's header and user headers are hashed with it, so lengths that make the sum an edge are
+/// here too.
 const EDGES: [usize; 18] = [
     0, 1, 15, 16, 17, 88, 127, 128, 129, 200, 201, 239, 240, 241, 984, 1023, 1024, 1025,
 ];
@@ -78,7 +80,8 @@ fn records(payload_bytes_max: usize) -> impl Strategy<Value = Vec<Record>> {
     })
 }
 
-/// 1 to 150 short records in the order of their times: the batch's checksum is made in several steps.
+/// 1 to 150 short records in the order of their times: the batch's checksum is made in several
+/// steps.
 fn many() -> impl Strategy<Value = Vec<Record>> {
     vec((any::<u128>(), 0..1000u32, 0..40usize), 1..=150).prop_map(|records| {
         let mut timestamp_us = 1_700_000_000_000_000;
@@ -268,7 +271,8 @@ fn check_our_view(target: &Target, records: &[Record], body: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Turns one bit of the batch in `body` around: neither may take it. The body is as before afterwards.
+/// Turns one bit of the batch in `body` around: neither may take it. The body is as before
+/// afterwards.
 fn check_bit_counts(body: &mut [u8], batch_at: usize, bit: usize) -> Result<(), TestCaseError> {
     let (at, mask) = (batch_at + bit / 8, 1 << (bit % 8));
     body[at] ^= mask;

@@ -25,7 +25,8 @@ pub(crate) fn damage() -> impl Strategy<Value = Damage> {
 }
 
 impl Damage {
-    /// The bytes cut short, and the bytes with one of them changed. Nothing can be done to no bytes.
+    /// The bytes cut short, and the bytes with one of them changed. Nothing can be done to no
+    /// bytes.
     pub(crate) fn apply(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         if bytes.is_empty() {
             return Vec::new();
@@ -37,14 +38,15 @@ impl Damage {
     }
 }
 
-/// Whether this crate refuses on purpose what the reference takes. Anything else that it refuses is legal.
+/// Whether this crate refuses on purpose what the reference takes. Anything else that it refuses is
+/// legal.
 pub(crate) fn is_stricter(error: &WireError) -> bool {
     use WireError::{InvalidUtf8, Mismatch, OutOfRange, Truncated, UnknownKind};
     match error {
         // The reference looks at keys and lengths only.
         UnknownKind { field, .. } => *field == "user_headers.value.kind",
-        // It reads every byte but 1 as false, ignores values that have no meaning, and leaves the top bits of a version
-        // to its gate.
+        // It reads every byte but 1 as false, ignores values that have no meaning, and leaves the
+        // top bits of a version to its gate.
         Mismatch { field, .. } | OutOfRange { field, .. } => [
             "auto_commit",
             "partition",

@@ -189,7 +189,8 @@ proptest! {
         };
         let reason = EvictionReason::from_wire(byte, max, min).unwrap();
         let ours = EvictionHeader::new(client, reason).unwrap().from_replica(cluster, view, replica);
-        // The reference has a constructor for reasons that need no more, and one for reason 14; it has 32 replicas.
+        // The reference has a constructor for reasons that need no more, and one for reason 14; it
+        // has 32 replicas.
         let mut theirs = match byte {
             14 => TheirEviction::incompatible_protocol(cluster, view, replica, client, max, min),
             _ => TheirEviction::new(cluster, view, replica, client, TheirReason::NoSession),
@@ -251,8 +252,8 @@ fn operations_have_the_reference_rules() {
             theirs.is_partition(),
             "{ours}"
         );
-        // DeleteSegments is on no plane there, as its rewrite is what is applied; the register reply's framing is
-        // left to SDKs there; logout has a code here.
+        // DeleteSegments is on no plane there, as its rewrite is what is applied; the register
+        // reply's framing is left to SDKs there; logout has a code here.
         if ours != Operation::DeleteSegments {
             assert_eq!(
                 ours.plane() == Plane::Metadata,

@@ -1,7 +1,8 @@
-//! Batches as servers store and return them: stamped by both, cut by both, and read by both out of a poll's reply.
+//! Batches as servers store and return them: stamped by both, cut by both, and read by both out of
+//! a poll's reply.
 //!
-//! A server that is asked from the middle of a batch on returns a slice of it under the same base offset, with length,
-//! count and checksum of its own.
+//! A server that is asked from the middle of a batch on returns a slice of it under the same base
+//! offset, with length, count and checksum of its own.
 
 use crate::batches::{Record, Target, ascending, their_body};
 use crate::check::CASES;

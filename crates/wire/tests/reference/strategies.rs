@@ -10,7 +10,8 @@ use ringmain_wire::payload::consumer::{AckLevel, Consumer, PartitionChoice};
 use ringmain_wire::payload::poll::PollingStrategy;
 use ringmain_wire::{HeaderValue, Identifier, Name, Options, Text, UserHeaders, UserHeadersWriter};
 
-/// Characters of any length in UTF-8. A regular expression would do, and take most of the time of all tests.
+/// Characters of any length in UTF-8. A regular expression would do, and take most of the time of
+/// all tests.
 fn characters(count: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = String> {
     vec(any::<char>(), count).prop_map(String::from_iter)
 }

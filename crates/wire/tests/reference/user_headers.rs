@@ -1,6 +1,7 @@
 //! User headers of every kind, written by both and read by both.
 //!
-//! The reference looks at kinds and lengths only, so what it takes of damaged bytes and this crate refuses is listed.
+//! The reference looks at kinds and lengths only, so what it takes of damaged bytes and this crate
+//! refuses is listed.
 
 use crate::check::{CASES, damage};
 use crate::strategies::name;
@@ -120,7 +121,8 @@ fn their_view(bytes: &[u8]) -> Pairs {
         .collect()
 }
 
-/// Writes again what this crate reads: bytes, since a float that is no number does not equal itself.
+/// Writes again what this crate reads: bytes, since a float that is no number does not equal
+/// itself.
 fn written_again(headers: &UserHeaders<'_>) -> Vec<u8> {
     let mut writer = UserHeadersWriter::new();
     for (key, value) in headers {

@@ -29,8 +29,8 @@ pub struct Simulation<'a, D> {
 }
 
 impl EngineBuilder {
-    /// Builds the engine without a thread. Every shard is a value that the caller turns. Does not wait
-    /// for logins.
+    /// Builds the engine without a thread. Every shard is a value that the caller turns. Does not
+    /// wait for logins.
     ///
     /// # Errors
     /// Those of [`EngineBuilder::build`] that come from the options.
