@@ -10,6 +10,8 @@ use crate::report::Report;
 /// A file of Rust stays below this many lines: beyond it there are two reasons to change in one
 /// file.
 pub(crate) const FILE_LINES_MAX: usize = 800;
+/// The widest prose of a comment, as rustfmt's `max_width` for code.
+pub(crate) const COMMENT_COLUMNS_MAX: usize = 100;
 /// A function stays below this many lines, from `fn` to its closing brace: one screen.
 pub(crate) const FUNCTION_LINES_MAX: usize = 70;
 /// Where `unsafe` may stand: what moves bytes.
@@ -58,6 +60,7 @@ pub(crate) fn check_rust(text: &str, report: &mut Report<'_>) -> bool {
         report.add(1, "module doc", "the file does not open with //!");
     }
     unfinished_words(&lines, report);
+    long_comments(&lines, report);
     let tokens: TokenStream = match text.parse() {
         Ok(tokens) => tokens,
         Err(error) => {
@@ -78,6 +81,25 @@ pub(crate) fn check_rust(text: &str, report: &mut Report<'_>) -> bool {
     };
     code.walk(tokens, false, report);
     code.unsafe_seen
+}
+
+/// Prose in comments keeps to the width that rustfmt keeps code to. Drawings, examples and tables
+/// have the width they need.
+fn long_comments(lines: &[&str], report: &mut Report<'_>) {
+    let mut in_drawing = false;
+    for (index, line) in lines.iter().enumerate() {
+        let Some(text) = line.trim_start().strip_prefix("//") else {
+            in_drawing = false;
+            continue;
+        };
+        let text = text.trim_start_matches(['/', '!']).trim_start();
+        in_drawing ^= text.starts_with("```");
+        let columns = line.chars().count();
+        if columns > COMMENT_COLUMNS_MAX && !in_drawing && !text.starts_with('|') {
+            let note = format!("{columns} columns, at most {COMMENT_COLUMNS_MAX} wanted");
+            report.add(index + 1, "comment width", note);
+        }
+    }
 }
 
 /// The rules that need tokens.

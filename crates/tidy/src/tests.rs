@@ -1,7 +1,8 @@
 //! The rules on small inputs: each one is shown to be able to fail.
 
 use crate::code::{
-    FILE_LINES_MAX, FUNCTION_LINES_MAX, UNFINISHED_MACROS, UNFINISHED_WORDS, check_rust,
+    COMMENT_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, UNFINISHED_MACROS, UNFINISHED_WORDS,
+    check_rust,
 };
 use crate::manifests::{arrows, dependency_reasons};
 use crate::report::Report;
@@ -41,6 +42,19 @@ fn files_and_functions_have_a_length() {
     assert_eq!(broken(ANYWHERE, &in_macro), [(2, "function length")]);
     let pointer = "//! Doc.\ntype F = fn(u8);\ntrait T { fn f(); }\n";
     assert_eq!(broken(ANYWHERE, pointer), []);
+}
+
+#[test]
+fn prose_of_comments_has_a_width() {
+    let wide = "x".repeat(COMMENT_COLUMNS_MAX - 3);
+    assert_eq!(broken(ANYWHERE, &format!("//! Doc.\n// {wide}\n")), []);
+    for marker in ["// x", "    /// ", "//! "] {
+        let text = format!("//! Doc.\n{marker}{wide}\n");
+        assert_eq!(broken(ANYWHERE, &text), [(2, "comment width")], "{marker}");
+    }
+    let free =
+        format!("//! ```text\n//! {wide}\n//! ```\n/// | {wide} |\nconst A: &str = \"{wide}\";\n");
+    assert_eq!(broken(ANYWHERE, &free), []);
 }
 
 #[test]

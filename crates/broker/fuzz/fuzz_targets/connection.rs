@@ -1,4 +1,5 @@
-//! A whole connection out of the fuzzer's bytes. The body is in the library, where `cargo test` replays the corpus.
+//! A whole connection out of the fuzzer's bytes. The body is in the library, where `cargo test`
+//! replays the corpus.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| ringmain_broker::fuzzing::drive_connection(input));

@@ -50,7 +50,7 @@ impl CarriedBy {
 pub const TRAFFIC_KINDS: usize = 4;
 
 /// Kinds of writes between which [`WritePath::Auto`] decides separately: large or small (see
-/// [`TransportConfig::zero_copy_bytes_min`](crate::transport::TransportConfig::zero_copy_bytes_min)),
+/// [`TransportConfig::zero_copy_bytes_min`](crate::transport::TransportConfig)),
 /// wholly in the registered arena or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
