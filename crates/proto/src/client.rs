@@ -383,7 +383,7 @@ impl Client {
     }
 
     /// Transmits one batch no more. One that waits for a transmission is given up as
-    /// [`Client::give_up`] does; one that is out keeps its chance of an answer, and is given up
+    /// [`Client::purge_lane`] does; one that is out keeps its chance of an answer, and is given up
     /// where it would be sent again. For a batch whose destination is not what it was. Without
     /// effect on one that is decided or unknown.
     pub fn withdraw(&mut self, now: Micros, key: BatchKey) {

@@ -139,7 +139,7 @@ impl Transport {
         })
     }
 
-    /// True exactly when [`gather`](Self::gather) would give `Some`.
+    /// True exactly when [`gather`](crate::driver::Driver::gather) would give `Some`.
     pub fn can_write(&self, conn: ConnIndex) -> bool {
         self.conns[usize::from(conn.0)].can_write()
     }
