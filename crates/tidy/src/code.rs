@@ -49,6 +49,10 @@ pub(crate) const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
 pub(crate) const UNFINISHED_MACROS: [&str; 3] = ["dbg", "todo", "unimplemented"];
 /// Words that mark unfinished work.
 pub(crate) const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
+/// Where an event of the log may come from a shard's thread, which a subscriber that panics must not
+/// end: there the macros of `tracing` stand behind one that contains them.
+const CONTAINED_LOGS: [&str; 2] = ["crates/engine/src/", "crates/io/src/"];
+
 /// All rules for one Rust file. Says whether it has any `unsafe`.
 pub(crate) fn check_rust(text: &str, report: &mut Report<'_>) -> bool {
     let lines: Vec<&str> = text.lines().collect();
@@ -102,6 +106,24 @@ fn long_comments(lines: &[&str], report: &mut Report<'_>) {
     }
 }
 
+/// `tracing` is followed by `::`, a name and `!`.
+fn is_event(rest: &[TokenTree]) -> bool {
+    is_punct(rest.first(), ':')
+        && is_punct(rest.get(1), ':')
+        && matches!(rest.get(2), Some(TokenTree::Ident(_)))
+        && is_punct(rest.get(3), '!')
+}
+
+fn contained_log(line: usize, report: &mut Report<'_>) {
+    if CONTAINED_LOGS
+        .iter()
+        .any(|home| report.path.starts_with(home))
+    {
+        let note = "use log! of ringmain-io: a subscriber that panics ends a shard here";
+        report.add(line, "contained log", note);
+    }
+}
+
 /// The rules that need tokens.
 pub(crate) struct Code<'a> {
     lines: &'a [&'a str],
@@ -132,6 +154,7 @@ impl Code<'_> {
                             let reason_wanted = !spoken_for && !is_function_pointer(rest);
                             self.unsafe_token(line, reason_wanted, report);
                         }
+                        "tracing" if is_event(rest) => contained_log(line, report),
                         "allow" | "expect" => self.lint_exception(line, rest.first(), report),
                         name if UNFINISHED_MACROS.contains(&name)
                             && is_punct(rest.first(), '!') =>

@@ -112,6 +112,19 @@ fn unfinished_work_is_found() {
 }
 
 #[test]
+fn the_log_of_a_shard_is_contained() {
+    let event = "//! Doc.\nfn f() {\n    tracing::warn!(x, \"y\");\n}\n";
+    for path in [ANYWHERE, "crates/io/src/x.rs"] {
+        assert_eq!(broken(path, event), [(3, "contained log")], "{path}");
+    }
+    for path in ["crates/broker/src/x.rs", "crates/engine/tests/x.rs"] {
+        assert_eq!(broken(path, event), [], "{path}");
+    }
+    let contained = "//! Doc.\nuse tracing::Level;\nfn f() { ringmain_io::log!(warn, \"y\") }\n";
+    assert_eq!(broken(ANYWHERE, contained), []);
+}
+
+#[test]
 fn lint_exceptions_say_why() {
     let bare = "//! Doc.\n#[allow(dead_code)]\nfn f() {}\n";
     assert_eq!(broken(ANYWHERE, bare), [(2, "lint exception")]);
