@@ -49,8 +49,9 @@ pub(crate) const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
 pub(crate) const UNFINISHED_MACROS: [&str; 3] = ["dbg", "todo", "unimplemented"];
 /// Words that mark unfinished work.
 pub(crate) const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
-/// Where an event of the log may come from a shard's thread, which a subscriber that panics must not
-/// end: there the macros of `tracing` stand behind one that contains them.
+
+/// Where an event of the log may come from a shard's thread, which a subscriber that panics must
+/// not end: there the macros of `tracing` stand behind one that contains them.
 const CONTAINED_LOGS: [&str; 2] = ["crates/engine/src/", "crates/io/src/"];
 
 /// All rules for one Rust file. Says whether it has any `unsafe`.

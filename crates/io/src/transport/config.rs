@@ -38,8 +38,8 @@ pub struct TransportConfig {
     /// Entries of the submission queue, 1 to 4096, rounded up to a power of two by the kernel. When
     /// it is full it is flushed early, which is counted. Default 256.
     pub submission_entries: u32,
-    /// How long [`wait`](crate::driver::Driver::wait) spins on the completion queue before it sleeps.
-    /// Default 0: sleep at once. For hosts where latency is worth a core.
+    /// How long [`wait`](crate::driver::Driver::wait) spins on the completion queue before it
+    /// sleeps. Default 0: sleep at once. For hosts where latency is worth a core.
     pub busy_poll_us: u32,
 }
 
