@@ -1,20 +1,21 @@
 //! A batch on its way: what an application thread seals and a shard sends.
 //!
 //! Owns its memory (a slot of the arena, and payloads by reference) until the shard gives it back.
-//! Builds no bytes: that is the wire crate's job.
+//! Builds no bytes: that is the wire crate's job, also when records are taken out.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use ringmain_proto::Micros;
-use ringmain_wire::batch::{Pieces, Referenced};
+use ringmain_wire::batch::{
+    BATCH_HEADER_BYTES, Integrity, MESSAGE_HEADER_BYTES, Message, Piece, Pieces, Referenced,
+};
+use ringmain_wire::{BatchWriter, RecordParts, SendMessagesRef};
 
 use crate::lane::Lane;
-use crate::ledger::Ledger;
-use crate::outcome::NotSentReason;
-use crate::receipt::{BatchCell, BatchOutcome};
+use crate::owed::Owed;
+use crate::record::Record;
 use crate::topic::Life;
-use crate::user_code::Deferred;
 use ringmain_io::memory::SlotToken;
 
 /// The body of a request, ready to be sent: what is in its slot, and payloads where the caller left
@@ -38,52 +39,17 @@ impl Body {
     pub(crate) fn pieces(&self) -> Pieces<'_, Bytes> {
         Pieces::new(self.own_bytes, &self.payloads)
     }
-}
 
-/// The answer that is owed for the records of a batch, from the first one accepted on.
-///
-/// Dropped without one, whatever went wrong, it gives the answer that is true for every batch that
-/// nobody looks after any more: `NotSent` when it never left, `Unknown` otherwise.
-pub(crate) struct Owed {
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) cell: Arc<BatchCell>,
-    /// Records that the ledger counts as accepted.
-    pub(crate) records: u32,
-    /// The request number it was handed to the ring with; zero before.
-    pub(crate) request: u64,
-}
-
-impl Owed {
-    pub(crate) fn new(ledger: Arc<Ledger>, cell: Arc<BatchCell>) -> Self {
-        Self {
-            ledger,
-            cell,
-            records: 0,
-            request: 0,
+    /// All bytes in a row, copied.
+    fn whole(&self) -> Vec<u8> {
+        let mut whole = Vec::with_capacity(self.body_bytes);
+        for piece in self.pieces() {
+            match piece {
+                Piece::Own(range) => whole.extend_from_slice(&self.slot.as_ref()[range]),
+                Piece::Payload(payload) => whole.extend_from_slice(payload),
+            }
         }
-    }
-
-    /// The answer when nothing more is known than whether it left; `reason` is why it did not.
-    pub(crate) fn without(&self, reason: NotSentReason) -> BatchOutcome {
-        match self.request {
-            0 => BatchOutcome::NotSent { reason },
-            request => BatchOutcome::Unknown { request },
-        }
-    }
-
-    /// Settles the account and tells the receipts. The only way to an answer.
-    pub(crate) fn settle(&self, outcome: BatchOutcome, deferred: &mut Deferred) {
-        self.ledger.resolve(&outcome, self.records);
-        self.cell.resolve(outcome, deferred);
-    }
-}
-
-impl Drop for Owed {
-    fn drop(&mut self) {
-        if !self.cell.is_resolved() {
-            let outcome = self.without(NotSentReason::EngineFailed);
-            self.settle(outcome, &mut Deferred::default());
-        }
+        whole
     }
 }
 
@@ -96,6 +62,8 @@ pub(crate) struct SealedBatch {
     pub(crate) resumed_losses: u32,
     /// What its records are meant for.
     pub(crate) life: Life,
+    /// Its turn among the batches of the shard; zero until it is with the protocol.
+    pub(crate) turn: u64,
     /// At least 1.
     pub(crate) records: u32,
     /// Sum of the payloads.
@@ -107,4 +75,82 @@ pub(crate) struct SealedBatch {
     /// When every record of it must have its answer, unless the server answers what is ahead of it
     /// until then.
     pub(crate) deadline: Micros,
+}
+
+impl SealedBatch {
+    /// The records that `is_wanted` says, of a batch that was never sent. Cold: copies every
+    /// payload.
+    pub(crate) fn records(&self, is_wanted: &[bool]) -> Vec<Record> {
+        let whole = self.body.whole();
+        let messages = messages(&whole).zip(is_wanted);
+        messages
+            .filter_map(|(message, is_wanted)| is_wanted.then(|| record(&message)))
+            .collect()
+    }
+
+    /// Takes records out of a batch that was never sent: writes the body anew without those that
+    /// `is_out` says, of which there are some, and not all. The payloads of theirs that are by
+    /// reference go to `freed`, to be dropped. Cold: copies every payload.
+    pub(crate) fn take_out(&mut self, is_out: &[bool], freed: &mut Vec<Bytes>) {
+        let whole = self.body.whole();
+        let (target, slot_bytes) = (self.lane.target(), self.body.slot.len());
+        let writer = BatchWriter::new(vec![0; slot_bytes], &target);
+        let mut writer = writer.expect("as large as the slot");
+        let mut before = std::mem::take(&mut self.body.payloads)
+            .into_iter()
+            .peekable();
+        let mut payloads = PayloadList::new();
+        // Where a message begins in the slot, which lacks the payloads by reference.
+        let mut at = target.prefix_bytes() + BATCH_HEADER_BYTES;
+        for (message, is_out) in messages(&whole).zip(is_out) {
+            let referenced = before.next_if(|next| next.at == at + MESSAGE_HEADER_BYTES);
+            at += MESSAGE_HEADER_BYTES + message.user_headers_bytes().len();
+            if referenced.is_none() {
+                at += message.payload().len();
+            }
+            if *is_out {
+                self.payload_bytes -= message.payload().len() as u64;
+                freed.extend(referenced.map(|referenced| referenced.payload));
+                continue;
+            }
+            let parts = RecordParts {
+                id: message.id(),
+                timestamp_us: message.timestamp_us(),
+                payload: message.payload(),
+                user_headers: message.user_headers().expect("checked on acceptance"),
+            };
+            match referenced {
+                None => writer.append(&parts).expect("it was here before"),
+                Some(Referenced { payload, .. }) => {
+                    let at = writer.append_referenced(&parts);
+                    let at = at.expect("it was here before");
+                    payloads.push(Referenced { at, payload });
+                }
+            }
+        }
+        let sealed = writer.seal_referenced(&payloads);
+        let body = &mut self.body;
+        body.slot.as_mut()[..sealed.own_len].copy_from_slice(&sealed.buf[..sealed.own_len]);
+        (body.own_bytes, body.body_bytes) = (sealed.own_len, sealed.body_len);
+        body.payloads = payloads;
+        self.records = sealed.messages_count;
+    }
+}
+
+/// The messages of a body.
+fn messages(whole: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    let sent = SendMessagesRef::decode(whole).expect("our own address");
+    let reader = sent.batch(Integrity::Layout).expect("our own batch");
+    reader.messages()
+}
+
+fn record(message: &Message<'_>) -> Record {
+    let user_headers = message.user_headers_bytes();
+    Record {
+        payload: Bytes::copy_from_slice(message.payload()),
+        key: None,
+        user_headers: (!user_headers.is_empty()).then(|| Bytes::copy_from_slice(user_headers)),
+        id: Some(message.id()),
+        timestamp_us: Some(message.timestamp_us()),
+    }
 }

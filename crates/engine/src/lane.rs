@@ -210,10 +210,11 @@ impl Lane {
             return Err(SendError::EngineFailed);
         }
         let joined = match &mut state.open {
-            Some(open) if open.takes(self, ledger, record) => {
-                open.append(self, &mut state.ids, record, held)?
+            Some(open) => {
+                let makers = (&mut state.ids, &mut state.cells);
+                open.join(self, ledger, makers, record, held)?
             }
-            _ => false,
+            None => false,
         };
         if !joined {
             *wake |= self.seal(state);

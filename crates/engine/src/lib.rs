@@ -31,6 +31,7 @@ mod lane;
 mod ledger;
 pub mod limits;
 mod outcome;
+mod owed;
 mod partitioner;
 mod process;
 mod producer;

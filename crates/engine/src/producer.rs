@@ -244,7 +244,9 @@ impl Producer {
     }
 
     /// Takes back what was not sent, and gives up what was: for a shutdown that cannot wait. The
-    /// producer stays usable; in strict order, after [`Producer::resume`].
+    /// producer stays usable; in strict order, after [`Producer::resume`]. Records of other
+    /// producers in the same requests go on; in strict order they are behind what was taken back,
+    /// and end as not sent.
     ///
     /// # Panics
     /// As [`Producer::flush`] does.

@@ -2,7 +2,8 @@
 //!
 //! A receipt is a future, a blocking wait and a callback registration. It holds no memory of the
 //! record: dropping it frees nothing early and cancels nothing, keeping it blocks nothing. All
-//! receipts of a batch share one cell, so a receipt costs one reference count and no allocation.
+//! receipts of one producer in a batch share one cell, so a receipt costs one reference count and
+//! no allocation.
 
 mod callbacks;
 mod cell;
@@ -65,8 +66,9 @@ impl Receipt {
         self.cell.outcome(self.index)
     }
 
-    /// True when both records travel in one batch, which resolves as a whole: whoever measures
-    /// needs one time for both.
+    /// True when both records are of one producer and travel in one batch. They resolve together:
+    /// whoever measures needs one time for both. Records of several producers that share a request
+    /// resolve one producer after the other.
     #[must_use]
     pub fn same_batch(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.cell, &other.cell)

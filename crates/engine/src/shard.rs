@@ -13,6 +13,7 @@
 //!  calls     control calls
 //!  watch     questions about topics, asked again and again
 //!  outcomes  answers -> receipts, memory freed
+//!  purge     what a producer gives up
 //! ```
 
 mod addresses;
@@ -26,6 +27,7 @@ mod inbound;
 mod lanes;
 mod outbound;
 mod outcomes;
+mod purge;
 mod run;
 mod start;
 #[cfg(all(test, not(ringmain_loom)))]
@@ -48,6 +50,7 @@ use crate::gate::{Gate, Stock, Units};
 use crate::lane::Lane;
 use crate::ledger::Ledger;
 use crate::outcome::NotSentReason;
+use crate::owed::Others;
 use crate::record::Record;
 use crate::resolver::Resolved;
 use crate::sessions::Sessions;
@@ -215,6 +218,8 @@ pub(crate) struct ShardShared {
     announced: ArrayQueue<Arc<Lane>>,
     /// Empty lists for payloads by reference, to be reused.
     payload_lists: ArrayQueue<PayloadList>,
+    /// Memory for batches of several producers, to be reused.
+    others: ArrayQueue<Box<Others>>,
     commands: Mutex<Vec<Command>>,
     /// The lane in each place, for the shard's end.
     lanes: Mutex<Vec<Arc<Lane>>>,
@@ -250,6 +255,7 @@ impl ShardShared {
             sealed: ArrayQueue::new(slots),
             announced: ArrayQueue::new(lanes_max.max(1) as usize),
             payload_lists: ArrayQueue::new(slots),
+            others: ArrayQueue::new(slots),
             commands: Mutex::new(Vec::with_capacity(16)),
             lanes: Mutex::new(Vec::new()),
             hurry: AtomicBool::new(false),
@@ -339,6 +345,19 @@ impl ShardShared {
         self.payload_lists
             .pop()
             .unwrap_or_else(|| Vec::with_capacity(crate::limits::GATHER_RECORDS_MAX as usize))
+    }
+
+    /// Memory for a batch of several producers.
+    pub(crate) fn take_others(&self) -> Box<Others> {
+        let slot_bytes = || self.slots.stock().0.slots().block_bytes() as usize;
+        let others = self.others.pop();
+        others.unwrap_or_else(|| Others::with_room(slot_bytes()))
+    }
+
+    fn keep_others(&self, others: Option<Box<Others>>) {
+        if let Some(others) = others {
+            drop(self.others.push(others));
+        }
     }
 
     fn keep_payload_list(&self, list: PayloadList) {

@@ -22,14 +22,25 @@ fn send(producer: &Producer, records: u32) {
     }
 }
 
+/// The same, in turns.
+fn send_in_turns(producers: &[Producer], records: u32) {
+    for (number, producer) in (0..records).zip(producers.iter().cycle()) {
+        let receipt = producer.send_slice(&[7; 100], None).expect("accepted");
+        if number % 100 == 99 {
+            assert!(receipt.wait().is_stored());
+        }
+    }
+}
+
 #[test]
 fn the_steady_state_allocates_nothing() {
     let server = Server::start();
     // As much memory as is sent, so that nobody waits for it: a wait costs the sender an entry in
     // the queue.
     let engine = server.engine().memory_bytes_max(64 << 20).start();
+    let stream = server.stream("allocations");
     let producer = engine
-        .producer(server.stream("allocations"), "topic")
+        .producer(&stream, "topic")
         .create_if_missing(4)
         .partitioning(Partitioning::Sticky)
         .build()
@@ -44,6 +55,18 @@ fn the_steady_state_allocates_nothing() {
         of_sender <= 64,
         "{of_sender} allocations of the sender in 20,000 records"
     );
+    // Producers of one topic share requests.
+    let others = [0, 1].map(|_| {
+        let producer = engine.producer(&stream, "topic");
+        producer
+            .partitioning(Partitioning::Sticky)
+            .build()
+            .expect("a topic")
+    });
+    send_in_turns(&others, 20_000);
+    let (of_sender, of_shard) = counting::allocations(|| send_in_turns(&others, 20_000));
+    assert_eq!(of_shard, 0, "allocations of the shard for two producers");
+    assert!(of_sender <= 64, "{of_sender} allocations of two senders");
     assert!(engine.close(PATIENCE).drained);
     assert_eq!(producer.account().stored, 40_000);
 }

@@ -11,13 +11,14 @@ use ringmain_wire::batch::{AppendError, MESSAGE_HEADER_BYTES, Referenced};
 use ringmain_wire::{BatchWriter, MessageIdGenerator, RecordParts, UserHeaders};
 
 use super::Lane;
-use crate::batch::{Body, Owed, PayloadList, SealedBatch};
+use crate::batch::{Body, PayloadList, SealedBatch};
 use crate::clock::Clock;
 use crate::error::SendError;
 use crate::gate::{Gate, Units};
 use crate::ledger::Ledger;
 use crate::limits;
-use crate::receipt::BatchCell;
+use crate::owed::Owed;
+use crate::receipt::{BatchCell, CellPool};
 use crate::shard::Slots;
 use crate::topic::Life;
 use ringmain_io::memory::SlotToken;
@@ -106,11 +107,12 @@ impl Held {
 /// The batch that is being filled.
 pub(crate) struct OpenBatch {
     form: Form,
-    /// Its records are those that the ledger knows of.
     owed: Owed,
     /// What its records are meant for.
     life: Life,
     opened_at: Micros,
+    /// The least of its producers' limits.
+    records_max: u32,
 }
 
 /// The bytes of an open batch.
@@ -160,63 +162,95 @@ impl OpenBatch {
         let now = lane.shard.now();
         Self {
             form,
-            owed: Owed::new(Arc::clone(ledger), cell),
+            owed: {
+                let mut owed = Owed::new(ledger, cell);
+                owed.add_record();
+                owed
+            },
             life: lane.topic.life(),
             opened_at: now,
+            records_max: ledger.settings.batch_records_max,
         }
     }
 
-    /// Tells the ledger of the records that it does not know of.
+    /// Tells the ledgers of the records that they do not know of.
     pub(super) fn count_accepted(&mut self) {
-        let records = self.count();
-        self.owed.ledger.accept(records - self.owed.records);
-        self.owed.records = records;
+        self.owed.count_accepted();
     }
 
+    /// The cell of the record that came last.
     pub(super) fn cell(&self) -> &Arc<BatchCell> {
-        &self.owed.cell
+        self.owed.cell()
     }
 
     pub(super) fn count(&self) -> u32 {
         self.form.count()
     }
 
-    /// Whether this record of this producer, for what the topic's name means now, may join.
-    pub(super) fn takes(&self, lane: &Lane, ledger: &Arc<Ledger>, record: &Incoming<'_>) -> bool {
-        Arc::ptr_eq(&self.owed.ledger, ledger)
-            && lane.topic.is_in(self.life)
-            && self.form.takes(record)
-    }
-
-    /// Adds the record and takes its credit. `Ok(false)` when it does not fit here and belongs into
-    /// a batch of its own.
+    /// Adds the record of this producer and takes its credit. `Ok(false)` when it does not fit here
+    /// and belongs into a batch of its own.
     ///
     /// # Errors
     /// The record fits no batch.
-    pub(super) fn append(
+    pub(super) fn join(
         &mut self,
         lane: &Lane,
-        ids: &mut MessageIdGenerator,
+        ledger: &Arc<Ledger>,
+        (ids, cells): (&mut MessageIdGenerator, &mut CellPool),
         record: &mut Incoming<'_>,
         held: &mut Held,
     ) -> Result<bool, SendError> {
-        self.form.append(lane, ids, record, held)
+        // What the topic's name means may have changed.
+        if !lane.topic.is_in(self.life) || !self.form.takes(record) {
+            return Ok(false);
+        }
+        let is_known = self.owed.turn_to(ledger);
+        if !is_known && !self.takes_producer(lane, ledger, record) {
+            return Ok(false);
+        }
+        if !self.form.append(lane, ids, record, held)? {
+            return Ok(false);
+        }
+        if !is_known {
+            let settings = &ledger.settings;
+            self.owed
+                .add(ledger, cells.take(), || lane.shard.take_others());
+            self.records_max = self.records_max.min(settings.batch_records_max);
+            self.form.own_bytes_max = self
+                .form
+                .own_bytes_max
+                .min(settings.batch_bytes_max as usize);
+        }
+        self.owed.add_record();
+        Ok(true)
+    }
+
+    /// Whether a producer that has no record here may share the batch. It must not wait longer, nor
+    /// be given up earlier, nor travel in a larger request than the producer wants.
+    fn takes_producer(&self, lane: &Lane, ledger: &Ledger, record: &Incoming<'_>) -> bool {
+        let wanted = &ledger.settings;
+        let common = &self.owed.ledger().settings;
+        wanted.delivery_timeout_us == common.delivery_timeout_us
+            && self.count() < wanted.batch_records_max
+            && self.form.own_bytes_with(record) <= wanted.batch_bytes_max as usize
+            && self.owed.has_room()
+            && self.linger_until() <= lane.shard.now().after(wanted.linger_us)
     }
 
     /// Whether the smallest record would not fit any more.
     pub(super) fn is_full(&self) -> bool {
-        self.count() >= self.owed.ledger.settings.batch_records_max || self.form.is_full()
+        self.count() >= self.records_max || self.form.is_full()
     }
 
     /// When its linger is over.
     pub(super) fn linger_until(&self) -> Micros {
-        self.opened_at.after(self.owed.ledger.settings.linger_us)
+        self.opened_at.after(self.owed.ledger().settings.linger_us)
     }
 
     /// When its first record must have its answer.
     pub(super) fn deadline(&self) -> Micros {
         self.opened_at
-            .after(self.owed.ledger.settings.delivery_timeout_us)
+            .after(self.owed.ledger().settings.delivery_timeout_us)
     }
 
     /// Writes the batch header and closes the batch.
@@ -226,6 +260,7 @@ impl OpenBatch {
             lane,
             deadline: self.deadline(),
             resumed_losses,
+            turn: 0,
             records: self.count(),
             payload_bytes: self.form.payload_bytes,
             body: self.form.seal(),
@@ -244,15 +279,20 @@ impl Form {
 
     /// Whether the record may join those that are here. That it fits is for the append to find out.
     fn takes(&self, record: &Incoming<'_>) -> bool {
-        let bytes = record.payload.as_slice().len();
-        let own_bytes = MESSAGE_HEADER_BYTES + record.user_headers.as_bytes().len();
-        if record.by_reference {
-            self.writer.own_len() + own_bytes <= self.own_bytes_max
-                && self.writer.referenced_count() < limits::GATHER_RECORDS_MAX
-                && self.writer.body_len() + bytes <= limits::GATHER_BYTES_MAX
-        } else {
-            self.writer.own_len() + own_bytes + bytes <= self.own_bytes_max
-        }
+        self.own_bytes_with(record) <= self.own_bytes_max
+            && (!record.by_reference
+                || self.writer.referenced_count() < limits::GATHER_RECORDS_MAX
+                    && self.writer.body_len() + record.payload.as_slice().len()
+                        <= limits::GATHER_BYTES_MAX)
+    }
+
+    /// Bytes of the slot that are taken when the record has joined.
+    fn own_bytes_with(&self, record: &Incoming<'_>) -> usize {
+        let copied = match record.by_reference {
+            true => 0,
+            false => record.payload.as_slice().len(),
+        };
+        self.writer.own_len() + MESSAGE_HEADER_BYTES + record.user_headers.as_bytes().len() + copied
     }
 
     fn append(

@@ -41,17 +41,14 @@ impl Run<'_> {
         let Some(open) = &mut state.open else {
             return false;
         };
-        if record.by_reference
-            || self.ledger.is_closed()
-            || open.is_full()
-            || !open.takes(self.lane, self.ledger, record)
-        {
+        if record.by_reference || self.ledger.is_closed() || open.is_full() {
             return false;
         }
         // Copied records hold no credit.
         let mut none = Held::default();
+        let makers = (&mut state.ids, &mut state.cells);
         let has_joined = matches!(
-            open.append(self.lane, &mut state.ids, record, &mut none),
+            open.join(self.lane, self.ledger, makers, record, &mut none),
             Ok(true)
         );
         self.joined += u32::from(has_joined);

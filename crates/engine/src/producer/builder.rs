@@ -84,7 +84,8 @@ impl ProducerBuilder {
         self
     }
 
-    /// Records of one request, 1 to 1,048,576. Default: what fits.
+    /// Records of one request, 1 to 1,048,576. Default: what fits. Producers of one topic share
+    /// requests, which keep the limits of each of them.
     pub fn batch_records_max(mut self, records: u32) -> Self {
         self.batch_records_max = records;
         self
@@ -98,7 +99,8 @@ impl ProducerBuilder {
     }
 
     /// How long a batch that is not full waits for more records, 0 to 60 s. Default 0: it goes as
-    /// soon as the partition has room for a request.
+    /// soon as the partition has room for a request. In a batch that producers share, no record
+    /// waits longer than its own producer says.
     pub fn linger_us(mut self, linger_us: u64) -> Self {
         self.linger_us = linger_us;
         self
@@ -113,6 +115,8 @@ impl ProducerBuilder {
     /// does not answer ends after this time. The answer comes up to some 30 ms later: records that
     /// wait behind a full window are looked through at that interval. Closing ends everything by
     /// the time given there.
+    ///
+    /// Producers of one topic share requests when this is the same for both.
     pub fn delivery_timeout_us(mut self, timeout_us: u64) -> Self {
         self.delivery_timeout_us = timeout_us;
         self

@@ -1,4 +1,5 @@
-//! The cell that the receipts of one batch share, and the pool it returns to.
+//! The cell that the receipts of one producer's records in a batch share, and the pool it returns
+//! to.
 //!
 //! Invariants: the outcome is written once, by the shard; after it is written no waiter can be
 //! registered, so none is forgotten. A cell is reused only when the pool holds the last reference
@@ -54,9 +55,25 @@ impl BatchOutcome {
     }
 }
 
-/// State shared by the receipts of one batch.
+/// What a cell is resolved with.
+struct Answer {
+    outcome: BatchOutcome,
+    /// Places of records that were taken out of the batch, in order.
+    removed: Option<Arc<[u32]>>,
+}
+
+impl Answer {
+    /// The answer for the record that was appended at `index`.
+    fn record(&self, index: u32) -> Outcome {
+        let before = |removed: &[u32]| removed.partition_point(|place| *place < index);
+        let gone = self.removed.as_deref().map_or(0, before);
+        self.outcome.record(index - gone as u32)
+    }
+}
+
+/// State shared by the receipts of one producer's records in a batch.
 pub(crate) struct BatchCell {
-    outcome: OnceLock<BatchOutcome>,
+    answer: OnceLock<Answer>,
     /// Nobody runs the application's code while this is held: wakers are cloned and dropped
     /// outside.
     waiters: Mutex<Waiters>,
@@ -66,25 +83,35 @@ pub(crate) struct BatchCell {
 impl BatchCell {
     pub(crate) fn new(callbacks: Arc<Callbacks>) -> Self {
         Self {
-            outcome: OnceLock::new(),
+            answer: OnceLock::new(),
             waiters: Mutex::new(Waiters::default()),
             callbacks,
         }
     }
 
     pub(crate) fn outcome(&self, index: u32) -> Option<Outcome> {
-        self.outcome.get().map(|outcome| outcome.record(index))
+        self.answer.get().map(|answer| answer.record(index))
     }
 
     pub(crate) fn is_resolved(&self) -> bool {
-        self.outcome.get().is_some()
+        self.answer.get().is_some()
     }
 
     /// Writes the answer, releases the threads that wait and hands the callbacks over. The wakers
     /// of tasks are put off to `deferred`.
     pub(crate) fn resolve(&self, outcome: BatchOutcome, deferred: &mut Deferred) {
+        self.resolve_without(None, outcome, deferred);
+    }
+
+    /// The same for a batch from which the records of the places `removed` were taken.
+    pub(crate) fn resolve_without(
+        &self,
+        removed: Option<Arc<[u32]>>,
+        outcome: BatchOutcome,
+        deferred: &mut Deferred,
+    ) {
         debug_assert!(deferred.scratch.is_empty());
-        let first = self.outcome.set(outcome).is_ok();
+        let first = self.answer.set(Answer { outcome, removed }).is_ok();
         assert!(first, "a batch was resolved twice");
         let Deferred {
             wakers,
@@ -93,7 +120,8 @@ impl BatchCell {
             ..
         } = deferred;
         self.waiters().take_all(scratch, |index, callback| {
-            callbacks.push((callback, outcome.record(index)));
+            let outcome = self.outcome(index).expect("set above");
+            callbacks.push((callback, outcome));
         });
         if hooks::commits(Mutation::WaiterForgotten) {
             scratch.pop();
@@ -114,12 +142,12 @@ impl BatchCell {
         self.callbacks.assert_here();
         let place = {
             let mut waiters = self.waiters();
-            if self.outcome.get().is_some() {
+            if self.answer.get().is_some() {
                 return;
             }
             waiters.add(Waiter::Thread(sync::current()))
         };
-        while self.outcome.get().is_none() {
+        while self.answer.get().is_none() {
             match deadline {
                 None => park(),
                 Some(deadline) => {
@@ -140,7 +168,7 @@ impl BatchCell {
         self.callbacks.assert_here();
         if let Some(place) = place {
             let mut waiters = self.waiters();
-            if self.outcome.get().is_some() {
+            if self.answer.get().is_some() {
                 return None;
             }
             if waiters.waker(place).will_wake(waker) {
@@ -149,7 +177,7 @@ impl BatchCell {
         }
         let waker = waker.clone();
         let mut waiters = self.waiters();
-        if self.outcome.get().is_some() {
+        if self.answer.get().is_some() {
             return None;
         }
         let Some(place) = place else {
@@ -167,7 +195,7 @@ impl BatchCell {
             return;
         }
         let mut waiters = self.waiters();
-        if self.outcome.get().is_some() {
+        if self.answer.get().is_some() {
             // It may be on its way out just now; the lock is not what orders that.
             return;
         }
@@ -181,7 +209,7 @@ impl BatchCell {
         self.callbacks.assert_here();
         let callback = self.callbacks.charge(run);
         let mut waiters = self.waiters();
-        if self.outcome.get().is_none() {
+        if self.answer.get().is_none() {
             waiters.add_callback(index, callback);
             return;
         }
@@ -228,11 +256,11 @@ impl CellPool {
             };
             if let Some(free) = Arc::get_mut(&mut cell) {
                 // A resolved cell has no waiters, and a new one never had any.
-                free.outcome.take();
+                free.answer.take();
                 self.cells.push_back(Arc::clone(&cell));
                 return cell;
             }
-            if cell.outcome.get().is_none() || self.cells.len() < CELLS_POOLED_MAX {
+            if cell.answer.get().is_none() || self.cells.len() < CELLS_POOLED_MAX {
                 self.cells.push_back(cell);
             }
         }
@@ -243,7 +271,7 @@ impl CellPool {
 
     /// Whether no cell is without an outcome.
     pub(crate) fn are_resolved(&self) -> bool {
-        self.cells.iter().all(|cell| cell.outcome.get().is_some())
+        self.cells.iter().all(|cell| cell.answer.get().is_some())
     }
 
     /// Forgets the cells, all of them resolved.
@@ -257,7 +285,7 @@ impl CellPool {
         into.extend(
             self.cells
                 .iter()
-                .filter(|cell| cell.outcome.get().is_none())
+                .filter(|cell| cell.answer.get().is_none())
                 .map(Arc::clone),
         );
     }

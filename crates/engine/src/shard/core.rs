@@ -10,12 +10,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use ringmain_proto::{BatchKey, Deadline, Ended, FatalError, Frame, Micros, NotSent, SubmitError};
+use ringmain_proto::{BatchKey, Deadline, Ended, FatalError, Frame, Micros, SubmitError};
 
 use super::connection::Connection;
 use super::lanes::{LaneEntry, is_wanted};
+use super::purge::Purging;
 use super::watch::Watches;
-use super::{Command, PurgeRequest, ShardShared, Step};
+use super::{Command, ShardShared, Step};
 use crate::batch::SealedBatch;
 use crate::hooks::{self, Mutation, Point};
 use crate::outcome::NotSentReason;
@@ -69,8 +70,10 @@ pub(super) struct Core {
     pub(super) deferred: Deferred,
     pub(super) samples: LatencySamples,
     commands: Vec<Command>,
-    /// `Some` while a purge with hand-back is being carried out.
-    pub(super) purge: Option<Arc<PurgeRequest>>,
+    /// `Some` while a purge is being carried out.
+    pub(super) purge: Option<Purging>,
+    /// Batches submitted so far.
+    turns: u64,
     pub(super) is_closing: bool,
 }
 
@@ -101,6 +104,7 @@ impl Core {
             samples: LatencySamples::new(),
             commands: Vec::with_capacity(16),
             purge: None,
+            turns: 0,
             is_closing: false,
         }
     }
@@ -243,7 +247,9 @@ impl Core {
         }
     }
 
-    fn submit(&mut self, now: Micros, batch: SealedBatch) {
+    fn submit(&mut self, now: Micros, mut batch: SealedBatch) {
+        self.turns += 1;
+        batch.turn = self.turns;
         self.open_lane(&batch.lane);
         let place = &batch.lane.place;
         let (lane_index, lane_key) = (place.index, place.key);
@@ -268,7 +274,7 @@ impl Core {
             batch.records,
             Deadline {
                 at: batch.deadline,
-                progress_us: batch.owed.ledger.settings.delivery_timeout_us,
+                progress_us: batch.owed.ledger().settings.delivery_timeout_us,
             },
         ) {
             Ok(()) => {
@@ -320,64 +326,6 @@ impl Core {
         self.submit_sealed(now);
         for conn in &mut self.conns {
             conn.client.close(now, deadline);
-        }
-    }
-
-    fn purge(&mut self, now: Micros, request: &Arc<PurgeRequest>) {
-        self.submit_sealed(now);
-        self.purge = Some(Arc::clone(request));
-        let mut held = false;
-        // Who takes records back purges; a close does not want them.
-        let reason = if request.hand_back {
-            NotSent::Purged
-        } else {
-            NotSent::Closed
-        };
-        for entry in self.lanes.iter().flatten() {
-            let place = &entry.lane.place;
-            let batches = &self.batches;
-            let is_meant = |BatchKey(key)| {
-                batches[key as usize].as_ref().is_some_and(|in_flight| {
-                    Arc::ptr_eq(&in_flight.batch.owed.ledger, &request.ledger)
-                })
-            };
-            self.conns[place.conn as usize]
-                .client
-                .purge_lane(now, place.key, reason, is_meant);
-        }
-        self.resolve_outcomes(now);
-        if hooks::commits(Mutation::SlotEarly) {
-            self.free_at_once(request);
-        }
-        // What is left is in a write that the kernel has not finished: only closing the connection
-        // frees it.
-        for in_flight in self.batches.iter().flatten() {
-            if Arc::ptr_eq(&in_flight.batch.owed.ledger, &request.ledger) {
-                self.conns[in_flight.batch.lane.place.conn as usize]
-                    .want_close("closed to free records that were given up".to_owned());
-                held = true;
-            }
-        }
-        if held {
-            ringmain_io::log!(
-                debug,
-                "closing connections to free batches that were given up in the middle of a write"
-            );
-        }
-        self.purge = None;
-    }
-}
-
-/// A fault on purpose.
-impl Core {
-    #[cold]
-    fn free_at_once(&mut self, request: &PurgeRequest) {
-        for index in 0..self.batches.len() {
-            let is_meant = |held: &InFlight| Arc::ptr_eq(&held.batch.owed.ledger, &request.ledger);
-            if let Some(held) = self.batches[index].take_if(|held| is_meant(held)) {
-                let unknown = BatchOutcome::Unknown { request: 1 };
-                self.finish_batch(held.batch, unknown);
-            }
         }
     }
 }

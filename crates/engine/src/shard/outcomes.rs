@@ -3,10 +3,7 @@
 //! The protocol gives an outcome only when no write of its frame is in flight, so everything of the
 //! batch is free here.
 
-use bytes::Bytes;
 use ringmain_proto::{BatchKey, CallKey, Micros, NotSent, Ordering, Outcome, Receipt};
-use ringmain_wire::SendMessagesRef;
-use ringmain_wire::batch::{Integrity, Piece};
 
 use super::Step;
 use super::core::{Core, InFlight, login_refused};
@@ -14,8 +11,8 @@ use crate::batch::SealedBatch;
 use crate::error::is_missing;
 use crate::hooks::{self, Mutation, Point};
 use crate::outcome::NotSentReason;
+use crate::owed::Answer;
 use crate::receipt::BatchOutcome;
-use crate::record::Record;
 use crate::stats::BatchTimes;
 
 impl Core {
@@ -149,26 +146,16 @@ impl Core {
     }
 
     /// Tells the receipts and gives the memory back. The only end of a batch while the shard runs.
-    pub(super) fn finish_batch(&mut self, batch: SealedBatch, outcome: BatchOutcome) {
-        if let Some(purge) = &self.purge
-            && purge.hand_back
-            && outcome
-                == (BatchOutcome::NotSent {
-                    reason: NotSentReason::Purged,
-                })
-        {
-            let records = records_of(&batch);
-            let mut taken = purge
-                .taken
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            taken.extend(
-                records
-                    .into_iter()
-                    .map(|record| (batch.lane.partition, record)),
-            );
+    pub(super) fn finish_batch(&mut self, mut batch: SealedBatch, outcome: BatchOutcome) {
+        if let Some(purge) = &mut self.purge {
+            purge.take(&batch, &outcome);
         }
         self.shared.at(Step::FinishBatch);
+        let answer = match &self.purge {
+            None => Answer::same(outcome),
+            Some(purge) => purge.answer(&batch, outcome),
+        };
+        batch.owed.count(&answer);
         self.count_answer(&batch);
         self.is_memory_freed = true;
         // Memory first: whoever is woken by a receipt finds room. Those who wait for memory are
@@ -184,7 +171,8 @@ impl Core {
             .payloads
             .extend(payloads.map(|referenced| referenced.payload));
         self.shared.keep_payload_list(body.payloads);
-        batch.owed.settle(outcome, &mut self.deferred);
+        batch.owed.tell(&answer, &mut self.deferred);
+        self.shared.keep_others(batch.owed.take_others());
     }
 }
 
@@ -198,28 +186,4 @@ fn not_sent(reason: NotSent) -> NotSentReason {
         NotSent::Failed(fatal) => login_refused(fatal),
         NotSent::Closed | NotSent::NumbersExhausted => NotSentReason::Closed,
     }
-}
-
-/// The records of a batch that was never sent. Cold: copies every payload.
-fn records_of(batch: &SealedBatch) -> Vec<Record> {
-    let mut whole = Vec::with_capacity(batch.body.body_bytes);
-    for piece in batch.body.pieces() {
-        match piece {
-            Piece::Own(range) => whole.extend_from_slice(&batch.body.slot.as_ref()[range]),
-            Piece::Payload(payload) => whole.extend_from_slice(payload),
-        }
-    }
-    let sent = SendMessagesRef::decode(&whole).expect("our own address");
-    let reader = sent.batch(Integrity::Layout).expect("our own batch");
-    reader
-        .messages()
-        .map(|message| Record {
-            payload: Bytes::copy_from_slice(message.payload()),
-            key: None,
-            user_headers: (!message.user_headers_bytes().is_empty())
-                .then(|| Bytes::copy_from_slice(message.user_headers_bytes())),
-            id: Some(message.id()),
-            timestamp_us: Some(message.timestamp_us()),
-        })
-        .collect()
 }

@@ -20,6 +20,7 @@ use ringmain_proto::Micros;
 use super::core::Core;
 use super::{ShardShared, Step};
 use crate::batch::SealedBatch;
+use crate::owed::Answer;
 
 /// How often counters are published while the shard is busy. An idle shard publishes before it
 /// sleeps; one that waits for answers does so after this time.
@@ -239,10 +240,11 @@ fn answer_in_flight(core: &mut Core, left: &mut Vec<SealedBatch>) {
         let Some(in_flight) = core.batches[index].take() else {
             continue;
         };
-        let batch = in_flight.batch;
+        let mut batch = in_flight.batch;
+        let answer = Answer::same(batch.owed.without(core.shared.why_not_sent()));
+        batch.owed.count(&answer);
         core.count_answer(&batch);
-        let outcome = batch.owed.without(core.shared.why_not_sent());
-        batch.owed.settle(outcome, &mut core.deferred);
+        batch.owed.tell(&answer, &mut core.deferred);
         left.push(batch);
     }
 }

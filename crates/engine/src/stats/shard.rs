@@ -57,11 +57,16 @@ impl Published {
 }
 
 impl ShardStats {
-    /// Counts a request that has its answer. The accounts of its producers come first: records are
+    /// Counts records that have their answer. The accounts of their producers come first: these are
     /// a part of them.
-    pub(crate) fn count_request(&self, records: u32, payload_bytes: u64) {
+    pub(crate) fn count_records(&self, records: u32, payload_bytes: u64) {
         self.payload_bytes.add(payload_bytes);
         self.records.add(u64::from(records));
+    }
+
+    /// Counts a request that has its answer, with its records.
+    pub(crate) fn count_request(&self, records: u32, payload_bytes: u64) {
+        self.count_records(records, payload_bytes);
         self.requests.add(1);
     }
 
