@@ -1,6 +1,7 @@
 //! Rounds: every contender once, each with a broker of its own, and what each claims checked with
 //! that broker.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::args::Args;
@@ -87,12 +88,12 @@ fn undisturbed(
     args: &Args,
     cores: Cores,
 ) -> Result<Outcome, Failure> {
-    let mut best = measure(contender, case.sink, args.seconds, cores)?;
+    let mut best = measure(contender, case.sink, args, cores)?;
     for _ in 1..ATTEMPTS {
         if best.others_busy <= OTHERS_BUSY_MAX {
             break;
         }
-        let again = measure(contender, case.sink, args.seconds, cores)?;
+        let again = measure(contender, case.sink, args, cores)?;
         if again.others_busy < best.others_busy {
             best = again;
         }
@@ -104,7 +105,7 @@ fn undisturbed(
 pub(crate) fn once(cases: &[Case], label: &str, args: &Args, cores: Cores) -> Result<(), Failure> {
     for case in cases {
         for contender in case.contenders.iter().filter(|one| one.label == label) {
-            let outcome = measure(contender, case.sink, args.seconds, cores)?;
+            let outcome = measure(contender, case.sink, args, cores)?;
             log(case.name, 0, contender, &outcome);
         }
     }
@@ -115,18 +116,20 @@ pub(crate) fn once(cases: &[Case], label: &str, args: &Args, cores: Cores) -> Re
 pub(crate) fn measure(
     contender: &Contender,
     sink: bool,
-    seconds: f64,
+    args: &Args,
     cores: Cores,
 ) -> Result<Outcome, Failure> {
+    if let Some(server) = args.server {
+        frames::create_topic(server, contender.load.partitions)?;
+        return Ok(Outcome {
+            report: client::start(&order(contender, server, args.seconds), cores.client)?,
+            broker_cpu_per_gb: 0.0,
+            others_busy: 0.0,
+        });
+    }
     let mut broker = BrokerProcess::start(sink, cores.broker)?;
     frames::create_topic(broker.addr, contender.load.partitions)?;
-    let order = Order {
-        addr: broker.addr,
-        load: contender.load,
-        peer: contender.peer,
-        warm_seconds: seconds / 4.0,
-        seconds,
-    };
+    let order = order(contender, broker.addr, args.seconds);
     let before = broker.report()?;
     let (started, busy_s) = (Instant::now(), machine::busy_seconds(cores));
     let report = client::start(&order, cores.client)?;
@@ -143,6 +146,16 @@ pub(crate) fn measure(
         broker_cpu_per_gb: broker_cpu_s / bytes_of_records * 1e9,
         others_busy: others_s / took_s,
     })
+}
+
+fn order(contender: &Contender, addr: SocketAddr, seconds: f64) -> Order {
+    Order {
+        addr,
+        load: contender.load,
+        peer: contender.peer,
+        warm_seconds: seconds / 4.0,
+        seconds,
+    }
 }
 
 /// A record counts only when the broker has it.

@@ -76,7 +76,7 @@ fn show(
     let contender = Contender { label, peer, load };
     let mut outcomes = Vec::new();
     for _ in 0..args.rounds {
-        outcomes.push(measure(&contender, false, args.seconds, cores)?);
+        outcomes.push(measure(&contender, false, args, cores)?);
     }
     let of = |measure| median(outcomes.iter().map(|outcome| outcome.value(measure)));
     let p50 = match load.shape {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringmain_wire::Identifier;
 use ringmain_wire::batch::{BatchWriter, RecordParts, SendTarget};
@@ -13,7 +14,7 @@ use ringmain_wire::operation::Operation;
 use ringmain_wire::options::Options;
 use ringmain_wire::partitioning::Partitioning;
 use ringmain_wire::payload::login::{ClientVersion, LoginRegister, LoginReply};
-use ringmain_wire::payload::stream::CreateStream;
+use ringmain_wire::payload::stream::{CreateStream, DeleteStream};
 use ringmain_wire::payload::topic::CreateTopic;
 use ringmain_wire::text::{Secret, Text};
 use ringmain_wire::user_headers::UserHeaders;
@@ -23,8 +24,6 @@ use crate::failure::Failure;
 use crate::payloads::Payloads;
 use crate::spec::{Load, RawSetup, STREAM, TOPIC};
 
-/// Identity of the connection that makes the topic.
-const MAKER: u128 = 7;
 /// Identity of a raw loop.
 pub(crate) const LOOP: u128 = 8;
 
@@ -32,28 +31,37 @@ fn name(text: &str) -> Name<'_> {
     Name::new(text).expect("a short name")
 }
 
-/// Makes the stream and the topic that every peer sends to.
+/// Makes the stream and the topic that every peer sends to, anew when they are there: a server that
+/// was not started for this measurement may have them from the one before.
 pub(crate) fn create_topic(addr: SocketAddr, partitions: u32) -> Result<(), Failure> {
     let mut socket = TcpStream::connect(addr).map_err(Failure::io("connecting to the broker"))?;
-    let session = login(&mut socket, MAKER)?;
-    let stream = CreateStream {
+    // An identity of its own for each run: a server takes a number it has seen for a repetition.
+    let run = SystemTime::now().duration_since(UNIX_EPOCH);
+    let maker = run.expect("a clock past 1970").as_nanos();
+    let session = login(&mut socket, maker)?;
+    let stream = DeleteStream {
+        stream_id: Identifier::String(name(STREAM)),
+    };
+    let create = CreateStream {
         name: name(STREAM),
         options: Options::EMPTY,
-    }
-    .to_vec();
-    let header = RequestHeader::metadata(Operation::CreateStream, MAKER, session, 1, &stream)
-        .expect("a valid header");
-    ask(&mut socket, &frame(&header, &stream))?;
+    };
     let topic = CreateTopic {
         stream_id: Identifier::String(name(STREAM)),
         partitions_count: partitions,
         name: name(TOPIC),
         options: Options::EMPTY,
+    };
+    let calls = [
+        (Operation::DeleteStream, stream.to_vec()),
+        (Operation::CreateStream, create.to_vec()),
+        (Operation::CreateTopic, topic.to_vec()),
+    ];
+    for (number, (operation, body)) in (1..).zip(calls) {
+        let header = RequestHeader::metadata(operation, maker, session, number, &body)
+            .expect("a valid header");
+        ask(&mut socket, &frame(&header, &body))?;
     }
-    .to_vec();
-    let header = RequestHeader::metadata(Operation::CreateTopic, MAKER, session, 2, &topic)
-        .expect("a valid header");
-    ask(&mut socket, &frame(&header, &topic))?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ringmain_io::driver::{Driver, Gather};
-use ringmain_io::memory::{Arena, ArenaConfig, DriverMemory, SLOT_BYTES_MIN, SlotToken};
+use ringmain_io::memory::{ArenaConfig, DriverMemory, SLOT_BYTES_MIN, SlotToken};
 use ringmain_io::transport::{
     CarriedBy, ConnIndex, Event, SocketOptions, Transport, TransportConfig,
 };
