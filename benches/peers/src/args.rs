@@ -20,9 +20,10 @@ pub(crate) struct Args {
     /// another thing than the cases say.
     #[arg(long = "set", value_name = "OPTION=VALUE", global = true)]
     pub(crate) settings: Vec<String>,
-    /// A server that runs already, user and password iggy, instead of a broker for each measurement.
-    /// Deletes and makes its stream `bench`. What a peer claims to be stored is believed then, and
-    /// the figures of the broker and of other work are 0: the server is not asked.
+    /// A server that runs already, user and password iggy, instead of a broker for each
+    /// measurement. Deletes and makes its stream `bench`. What a peer claims to be stored is
+    /// believed then, and the figures of the broker and of other work are 0: the server is not
+    /// asked.
     #[arg(long, global = true, value_name = "ADDR:PORT")]
     pub(crate) server: Option<std::net::SocketAddr>,
     #[command(subcommand)]

@@ -84,7 +84,8 @@ impl SealedBatch {
         let whole = self.body.whole();
         let messages = messages(&whole).zip(is_wanted);
         messages
-            .filter_map(|(message, is_wanted)| is_wanted.then(|| record(&message)))
+            .filter(|(_, is_wanted)| **is_wanted)
+            .map(|(message, _)| record(&message))
             .collect()
     }
 
