@@ -32,14 +32,14 @@ mod model {
         loom::thread::yield_now();
     }
 
-    /// The standard library's, for values that can be copied: written once, and seen by whoever
+    /// The standard library's, for values that can be cloned: written once, and seen by whoever
     /// sees that it is set.
     pub(crate) struct OnceLock<T> {
         is_set: AtomicBool,
         value: Mutex<Option<T>>,
     }
 
-    impl<T: Copy> OnceLock<T> {
+    impl<T: Clone> OnceLock<T> {
         pub(crate) fn new() -> Self {
             Self {
                 is_set: AtomicBool::new(false),
@@ -51,7 +51,8 @@ mod model {
             if !self.is_set.load(Ordering::Acquire) {
                 return None;
             }
-            *self.value.lock().expect("no panic while it is held")
+            let place = self.value.lock().expect("no panic while it is held");
+            place.clone()
         }
 
         pub(crate) fn set(&self, value: T) -> Result<(), T> {

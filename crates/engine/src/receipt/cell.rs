@@ -56,6 +56,7 @@ impl BatchOutcome {
 }
 
 /// What a cell is resolved with.
+#[derive(Clone)]
 struct Answer {
     outcome: BatchOutcome,
     /// Places of records that were taken out of the batch, in order.
