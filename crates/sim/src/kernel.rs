@@ -302,10 +302,10 @@ impl SimDriver {
         }
     }
 
-    /// Whether the kernel may read the memory of a batch.
+    /// Whether the kernel may read the memory of a batch, as far as the shard knows.
     pub(crate) fn is_read(&self, batch: u32) -> bool {
         let mut writes = self.conns.iter().flat_map(|conn| &conn.writes);
-        writes.any(|write| !write.is_free && write.batches.contains(&batch))
+        writes.any(|write| write.batches.contains(&batch))
     }
 }
 

@@ -171,6 +171,8 @@ pub(super) struct App {
     pub(super) ahead_us: u64,
     /// Until then its shard is not scheduled.
     pub(super) paused_us: u64,
+    /// Until then it may be late: its shard was not scheduled, or its clock jumped.
+    pub(super) excused_us: u64,
     pub(super) turn_at_us: Option<u64>,
     /// Its shard ends every linger in its next turn.
     pub(super) is_hurried: bool,
@@ -242,6 +244,7 @@ impl App {
             purges: Vec::new(),
             ahead_us: 0,
             paused_us: 0,
+            excused_us: 0,
             turn_at_us: None,
             is_hurried: false,
             ticket: 0,

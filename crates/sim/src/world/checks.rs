@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How much later than its deadline an answer may come: what waits behind a full window is looked
 /// through at this interval, and a shard takes its time to turn.
-const LATE_US: u64 = 30_000;
+pub(super) const LATE_US: u64 = 30_000;
 
 impl World {
     /// After a turn: the tables, the accounts, the deadlines; and when the shard sleeps now, that
@@ -25,12 +25,16 @@ impl World {
         let clock_us = it
             .clock_us(now_us)
             .saturating_sub(LATE_US + it.draws.turn_us_max);
+        if it.driver(|driver| driver.is_asleep() && !driver.is_called()) == Some(true) {
+            self.check_asleep(app, true);
+        }
+        let it = &self.apps[app];
+        if now_us < it.excused_us {
+            return;
+        }
         for client in clients {
             let is_read = |batch| it.driver(|driver| driver.is_read(batch)).unwrap_or(false);
             self.oracle.check_overdue(client, clock_us, is_read);
-        }
-        if it.driver(|driver| driver.is_asleep() && !driver.is_called()) == Some(true) {
-            self.check_asleep(app, true);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Faults that strike by themselves.
 
 use super::app::Socket;
+use super::checks::LATE_US;
 use super::{Event, Phase, World};
 use crate::faults::Fault;
 
@@ -52,12 +53,15 @@ impl World {
                 let pause_us = self.faults.rng().scaled(1_000, 20_000_000);
                 let (app, now_us) = (self.some_app(), self.now_us());
                 self.apps[app].paused_us = now_us + pause_us;
+                self.apps[app].excused_us = now_us + pause_us + 2 * LATE_US;
                 true
             }
             Fault::ClockJump => {
                 let jump_us = self.faults.rng().scaled(1_000, 3_600_000_000);
                 let (app, now_us) = (self.some_app(), self.now_us());
                 self.apps[app].ahead_us += jump_us;
+                let excused_us = &mut self.apps[app].excused_us;
+                *excused_us = now_us.max(*excused_us) + 2 * LATE_US;
                 // Whatever its shard waits for may be over.
                 self.turn_at(app, now_us);
                 true
