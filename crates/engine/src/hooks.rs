@@ -53,6 +53,8 @@ pub enum Mutation {
     ResumedTooEarly,
     /// A batch that lingers is not waited for.
     LingerForgotten,
+    /// A batch that another one of its lane made room for lingers as long as that would have.
+    NewLingerForgotten,
     /// A batch lingers twice as long as it may.
     LingerDoubled,
     /// Lanes without room are not looked through for deadlines.

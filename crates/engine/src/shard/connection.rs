@@ -58,8 +58,10 @@ pub(super) struct Connection {
     pub(super) writing: VecDeque<Frame>,
     /// How many of these each write carries, oldest first.
     pub(super) writes: VecDeque<usize>,
-    /// Header of logins and logouts: there is one of either at a time.
-    pub(super) session_header: SlotToken,
+    /// Header of logins: a connection has one.
+    pub(super) login_header: SlotToken,
+    /// Header of logouts. The driver may still read that of the login.
+    pub(super) logout_header: SlotToken,
     /// Header of heartbeats.
     pub(super) ping_header: SlotToken,
     /// Calls by key, each with its header. Only the first connection of an engine has any.
@@ -102,7 +104,8 @@ impl Connection {
             close_wanted: false,
             writing: VecDeque::with_capacity(FRAMES_MAX),
             writes: VecDeque::with_capacity(WRITES_MAX),
-            session_header: headers.session,
+            login_header: headers.login,
+            logout_header: headers.logout,
             ping_header: headers.ping,
             calls: headers
                 .calls
@@ -128,7 +131,7 @@ impl Connection {
 
     /// Gives all header-slab entries back, at the end.
     pub(super) fn into_headers(self) -> impl Iterator<Item = SlotToken> {
-        [self.session_header, self.ping_header]
+        [self.login_header, self.logout_header, self.ping_header]
             .into_iter()
             .chain(self.calls.into_iter().map(|slot| slot.header))
     }
@@ -136,7 +139,8 @@ impl Connection {
 
 /// The header-slab entries of one connection.
 pub(super) struct ConnectionHeaders {
-    pub(super) session: SlotToken,
+    pub(super) login: SlotToken,
+    pub(super) logout: SlotToken,
     pub(super) ping: SlotToken,
     pub(super) calls: Vec<SlotToken>,
 }

@@ -139,8 +139,9 @@ impl Core {
             for conn in 0..self.conns.len() {
                 self.drive_connection(now, conn, driver);
             }
-            // Deadlines found while transmitting end batches, which makes room.
-            if !self.resolve_outcomes(now) {
+            // Deadlines found while transmitting end batches, which makes room. An appender may
+            // have sealed a batch since the lanes were looked at.
+            if !self.resolve_outcomes(now) && self.lanes_due.is_empty() {
                 break;
             }
         }
@@ -243,7 +244,12 @@ impl Core {
     /// Hands sealed batches to their protocol clients, in order.
     pub(super) fn submit_sealed(&mut self, now: Micros) {
         while let Some(batch) = self.shared.sealed.pop() {
+            let lane = batch.lane.place.index;
             self.submit(now, batch);
+            // What an appender fills now may linger less, and have less time.
+            if !hooks::commits(Mutation::NewLingerForgotten) {
+                self.look_at_lane(lane);
+            }
         }
     }
 

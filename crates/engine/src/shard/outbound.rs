@@ -157,7 +157,7 @@ fn push_other(gather: &mut impl Gather, conn: &mut Connection, transmit: Transmi
         Transmit::Login => {
             let body = conn.login_body.clone();
             (
-                &mut conn.session_header,
+                &mut conn.login_header,
                 RequestHeader::register(client, &body),
                 body,
             )
@@ -169,7 +169,7 @@ fn push_other(gather: &mut impl Gather, conn: &mut Connection, transmit: Transmi
         }
         Transmit::Logout { request, session } => {
             let built = RequestHeader::logout(client, session, request);
-            (&mut conn.session_header, built, Bytes::new())
+            (&mut conn.logout_header, built, Bytes::new())
         }
     };
     stamp(header, built, timestamp);

@@ -66,7 +66,7 @@ impl ShardConfig {
     /// ```text
     ///   slots                        slots * slot_bytes
     ///   header of each slot's batch  slots * 256
-    ///   headers of each connection   2 * 256 (session, heartbeat) and calls_max * 256
+    ///   headers of each connection   3 * 256 (login, logout, heartbeat) and calls_max * 256
     ///   receive buffers              RECV_BUFFERS_MIN or two a connection, 16 KiB each
     /// ```
     fn arena(&self) -> ArenaConfig {
@@ -75,7 +75,7 @@ impl ShardConfig {
         ArenaConfig {
             slot_bytes: self.slot_bytes,
             slots: self.slots,
-            headers: self.slots + 2 * conns + call_headers,
+            headers: self.slots + 3 * conns + call_headers,
             recv_buffer_bytes: limits::RECV_BUFFER_BYTES,
             recv_buffers: (2 * conns)
                 .max(limits::RECV_BUFFERS_MIN)
@@ -208,7 +208,8 @@ fn make_core(config: ShardConfig, shared: Arc<ShardShared>, arena: &Arena) -> Co
         .enumerate()
         .map(|(index, client)| {
             let headers = ConnectionHeaders {
-                session: take(),
+                login: take(),
+                logout: take(),
                 ping: take(),
                 calls: (0..client.calls_max).map(|_| take()).collect(),
             };
