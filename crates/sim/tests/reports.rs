@@ -233,3 +233,19 @@ fn a_topic_deleted_and_created_again_while_sending_is_told_batch_by_batch() {
         summary.account
     );
 }
+
+/// A server acknowledges late, so that the kernel reads the login's memory still when the engine
+/// logs out.
+#[test]
+fn an_engine_that_closes_soon_after_its_start_does_not_tear_its_login() {
+    for seed in 1..=20 {
+        let mut draws = calm();
+        draws.seed = seed;
+        draws.network.hold_us_max = 500_000;
+        // The second connection has nothing to send: its logout follows its login.
+        let client = &mut draws.clients[0];
+        (client.connections, client.batches, client.writes_max) = (2, 1, 8);
+        let summary = play(&draws, &[]);
+        assert!(summary.fates.iter().all(is_stored_and_told));
+    }
+}

@@ -3,7 +3,7 @@
 //! check that is meant for them.
 
 use ringmain::simulation::{Mutation, commit};
-use ringmain_sim::{Draws, FaultPlan, Kind, Options, run, run_seed};
+use ringmain_sim::{Draws, Fault, FaultPlan, Kind, Options, run, run_seed};
 
 /// How the first of `seeds_max` seeds fails that does, when the engine commits this fault.
 fn first_caught(fault: Mutation, seeds_max: u64) -> Option<(u64, Kind)> {
@@ -99,6 +99,42 @@ fn a_resumption_that_accepts_later_losses_is_seen() {
     let expected = [Kind::LawBroken, Kind::StrictBroken];
     assert!(
         caught.is_some_and(|kind| expected.contains(&kind)),
+        "{caught:?}"
+    );
+    assert_eq!(run_all(20), None, "the same runs pass without the fault");
+}
+
+/// A run in strict order, mostly without a session: lanes halt and go on, and what producers of
+/// little patience send has its deadline soon.
+fn lingering(seed: u64) -> Draws {
+    let mut draws = Draws::of(seed);
+    draws.clients.truncate(1);
+    draws.work_us = 20_000_000;
+    draws.faults = FaultPlan::none()
+        .with(Fault::ConnectRefused, 900_000)
+        .with(Fault::ResetAnyTime, 2_000);
+    let client = &mut draws.clients[0];
+    client.lanes.truncate(2);
+    (client.strict, client.slots, client.calls_ppm) = (true, 64, 0);
+    (client.batches, client.burst, client.pause_us_max) = (600, 1, 60_000);
+    (client.patient_ppm, client.purge_ppm) = (300_000, 0);
+    (client.linger_us, client.batch_records_max) = (100_000, 1_000);
+    client.delivery_us = (25_000, 300_000);
+    (client.request_first, client.closes_early) = (1, false);
+    draws
+}
+
+#[test]
+fn a_batch_that_lingers_as_long_as_the_one_before_it_is_seen() {
+    let run_all = |seeds: u64| {
+        let options = Options::default();
+        (1..=seeds).find_map(|seed| run(&lingering(seed), Vec::new(), &options).violation)
+    };
+    commit(Some(Mutation::NewLingerForgotten));
+    let caught = run_all(40).map(|violation| violation.kind);
+    commit(None);
+    assert!(
+        matches!(caught, Some(Kind::LeftOut | Kind::Late)),
         "{caught:?}"
     );
     assert_eq!(run_all(20), None, "the same runs pass without the fault");

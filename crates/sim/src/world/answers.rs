@@ -37,7 +37,8 @@ impl World {
             .oracle
             .submitted(client, out.lane, 1, deadline_us, progress_us, out.probe);
         self.firsts.insert(out.number, batch);
-        let is_hurried = it.is_hurried || it.sends_open > 0;
+        let was_busy = std::mem::take(&mut it.lanes[out.lane].was_busy);
+        let is_hurried = it.is_hurried || it.sends_open > 0 || was_busy;
         // What was open before is full, or of another producer or form.
         if let Some(before) = it.lanes[out.lane].last.replace(batch)
             && let Some(before) = it.batches.get_mut(&before)
@@ -55,6 +56,7 @@ impl World {
                 is_hurried,
                 is_sealed: false,
                 is_sent: false,
+                is_told: false,
                 deadline_us,
                 answers: 0,
                 receipt: None,

@@ -84,6 +84,8 @@ pub(super) struct Sender {
 pub(super) struct LaneOut {
     /// Connection and key, once it is open.
     pub(super) place: Option<(usize, LaneKey)>,
+    /// The shard found it held by an appender, which seals what is open then or next.
+    pub(super) was_busy: bool,
     /// The batch that its last record joined.
     pub(super) last: Option<u32>,
     /// Batches that were not sent yet, oldest first.
@@ -103,6 +105,8 @@ pub(super) struct BatchOut {
     /// It takes no more records: a later batch of the lane, a flush, a purge, a close.
     pub(super) is_sealed: bool,
     pub(super) is_sent: bool,
+    /// The server has said that it is stored.
+    pub(super) is_told: bool,
     pub(super) deadline_us: Option<u64>,
     /// The answers of its records.
     pub(super) answers: u32,
@@ -383,11 +387,13 @@ fn configure(config: &mut Config, draws: &ClientDraws) {
     (config.refusal_backoff_us_min, config.refusal_backoff_us_max) = draws.refusal_us;
 }
 
-/// Three producers a topic: of little patience, of some, and of all there is.
+/// Four producers a topic: of little patience, of some, and two of all there is.
 fn senders(engine: &Engine, draws: &ClientDraws, topics: u32, partitions: u32) -> Vec<Sender> {
     let mut senders = Vec::new();
     for topic in 0..topics {
-        for delivery_us in [Some(draws.delivery_us.0), Some(draws.delivery_us.1), None] {
+        // Producers share requests when they have the same patience.
+        let (low_us, high_us) = draws.delivery_us;
+        for delivery_us in [Some(low_us), Some(high_us.max(low_us + 1)), None, None] {
             let ordering = if draws.strict {
                 Ordering::Strict
             } else {

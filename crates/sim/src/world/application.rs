@@ -137,13 +137,19 @@ impl World {
         let it = &mut self.apps[app];
         let patient = it.rng.chance(it.draws.patient_ppm);
         let hasty = it.rng.chance(500_000);
-        let place = if patient { 2 } else { usize::from(!hasty) };
+        // Two are alike, and share requests. A purge of one would take those of the other apart.
+        let second = usize::from(hasty && it.draws.purge_ppm == 0);
+        let place = if patient {
+            2 + second
+        } else {
+            usize::from(!hasty)
+        };
         let mut of_topic = it.senders.iter().enumerate();
         of_topic
             .by_ref()
             .filter(|(_, sender)| sender.topic == topic)
             .nth(place)
-            .expect("a topic has three producers")
+            .expect("a topic has four producers")
             .0
     }
 
@@ -195,17 +201,30 @@ impl World {
     fn send(&mut self, app: usize, lane: usize, sender: usize, probe: bool) -> Sent {
         let (out, record) = self.make_record(app, lane, sender, probe);
         let (result, turned) = self.try_send(app, out, record);
-        let sent = match result {
+        self.apps[app].lanes[lane].was_busy |= turned.is_some();
+        // The turn came before a refusal, and may have sent what was accepted.
+        let refused = match result {
             Ok(receipt) => {
                 self.accepted(app, out, receipt);
-                Sent::Accepted
+                None
             }
-            Err(refused) => self.refused(app, out, *refused),
+            Err(refused) => {
+                // The attempt may have sealed what was open, to make room for its record.
+                let it = &mut self.apps[app];
+                if let Some(last) = it.lanes[lane].last {
+                    let batch = it.batches.get_mut(&last);
+                    batch.expect("kept for the whole run").is_hurried = true;
+                }
+                Some(refused)
+            }
         };
         if let Some(turned) = turned {
             self.turned(app, turned);
         }
-        sent
+        match refused {
+            Some(refused) => self.refused(app, out, *refused),
+            None => Sent::Accepted,
+        }
     }
 
     fn refused(&mut self, app: usize, out: RecordOut, refused: Refused) -> Sent {
@@ -245,12 +264,15 @@ impl World {
         record: Record,
     ) -> (Result<Receipt, Box<Refused>>, Option<Turned>) {
         let it = &mut self.apps[app];
-        let producer = it.senders[out.sender].producer.clone();
         let interrupted =
             it.rng.chance(it.draws.interleave_ppm) && it.paused_us <= self.queue.now_us();
+        let producer = it.senders[out.sender].producer.clone();
         if !interrupted || it.has_ended {
             return (producer.try_send(record), None);
         }
+        // Every answer has its waker before a turn may give it.
+        self.see_answers(app);
+        let it = &mut self.apps[app];
         let shard = Rc::clone(&it.shard);
         let turned = Rc::new(RefCell::new(None));
         let outcome = Rc::clone(&turned);

@@ -46,8 +46,9 @@ impl World {
         let is_called = is_called.flatten();
         match is_called {
             Some(true) => self.turn_soon(app),
-            // It turns at this instant anyway.
+            // It turns at this instant anyway, or as soon as it is scheduled.
             Some(false) if self.apps[app].turn_at_us == Some(self.queue.now_us()) => {}
+            Some(false) if self.apps[app].paused_us > self.queue.now_us() => {}
             Some(false) => self.check_asleep(app, false),
             None => {}
         }
@@ -117,6 +118,9 @@ impl World {
     /// A shard has turned: first what it learnt, then its answers, then what it ordered.
     pub(super) fn turned(&mut self, app: usize, turned: Turned) {
         self.apps[app].is_hurried = false;
+        self.trace.note(self.queue.now_us(), || {
+            format!("app {app}: its shard turned, {turned:?}")
+        });
         self.see_handed(app);
         self.see_clients(app);
         let timeout = match turned {
@@ -209,11 +213,15 @@ impl World {
 
     /// An answer to a send is progress of the server.
     fn see_reply(&mut self, app: usize, conn: usize, reply: &Reply) {
-        let it = &self.apps[app];
+        let it = &mut self.apps[app];
         let clock_us = it.clock_us(self.queue.now_us());
         let is_stored = matches!(reply.verdict, Verdict::Confirmed { .. } | Verdict::Success);
         let batch = it.requests.get(&(conn, reply.request)).copied();
-        let batch = batch.filter(|batch| is_stored && it.batches[batch].receipt.is_none());
+        // Its first answer: what decided it is not told before the kernel has let go of its memory.
+        let batch = batch.filter(|batch| {
+            let known = it.batches.get_mut(batch).expect("kept for the whole run");
+            is_stored && known.receipt.is_none() && !std::mem::replace(&mut known.is_told, true)
+        });
         self.oracle.heard(it.first_client + conn, batch, clock_us);
     }
 

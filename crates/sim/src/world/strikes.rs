@@ -52,8 +52,9 @@ impl World {
             Fault::ClientPause => {
                 let pause_us = self.faults.rng().scaled(1_000, 20_000_000);
                 let (app, now_us) = (self.some_app(), self.now_us());
-                self.apps[app].paused_us = now_us + pause_us;
-                self.apps[app].excused_us = now_us + pause_us + 2 * LATE_US;
+                let it = &mut self.apps[app];
+                it.paused_us = it.paused_us.max(now_us + pause_us);
+                it.excused_us = it.excused_us.max(it.paused_us + 2 * LATE_US);
                 true
             }
             Fault::ClockJump => {
