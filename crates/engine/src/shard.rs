@@ -66,6 +66,10 @@ pub(crate) use start::{ShardConfig, ShardStart, ShardThread, start};
 #[cfg(feature = "simulation")]
 pub(crate) use turned::Turned;
 
+/// What is said of a shard that ended by a panic.
+const PANICKED: &str =
+    "the shard's thread panicked, which is a defect of ringmain; its message is on standard error";
+
 /// The free slots of a shard, as a stock.
 pub(crate) struct Slots(Arc<Arena>);
 

@@ -14,6 +14,7 @@ use ringmain_io::foreign::contained;
 use ringmain_proto::{Answer, CallKey, Micros};
 use ringmain_wire::{CommandCode, Operation};
 
+use super::PANICKED;
 use super::core::Core;
 use super::watch::Question;
 use crate::call::CallReply;
@@ -42,7 +43,8 @@ struct CallState {
     is_over: bool,
 }
 
-/// The shard's side of a call. Dropping it ends the call, if nothing else has.
+/// The shard's side of a call. Dropping it ends the call, if nothing else has: only a panic does
+/// so, on its way out of the loop.
 pub(crate) struct OwedCall(Option<Arc<CallCell>>);
 
 impl OwedCall {
@@ -68,7 +70,8 @@ impl Deref for OwedCall {
 
 impl Drop for OwedCall {
     fn drop(&mut self) {
-        if let Some(waker) = self.finish(Err(CallError::Closed)) {
+        let cause = PANICKED.to_owned();
+        if let Some(waker) = self.finish(Err(CallError::EngineFailed { cause })) {
             contained("a waker", || waker.wake());
         }
         // The last one to hold a body drops its owner, which is the application's.

@@ -18,7 +18,7 @@ use ringmain_io::foreign::drop_each;
 use ringmain_proto::Micros;
 
 use super::core::Core;
-use super::{ShardShared, Step};
+use super::{PANICKED, ShardShared, Step};
 use crate::batch::SealedBatch;
 use crate::owed::Answer;
 
@@ -44,10 +44,6 @@ pub(super) fn run(core: Core, driver: impl Driver) {
         );
     }
 }
-
-/// What is said of a shard that ended by a panic.
-const PANICKED: &str =
-    "the shard's thread panicked, which is a defect of ringmain; its message is on standard error";
 
 /// A shard that runs. Dropping it is its end, by a panic unless it finished or failed before.
 pub(super) struct Running<D: Driver> {

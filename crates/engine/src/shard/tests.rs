@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ringmain_proto::{LaneConfig, LaneKey};
-use ringmain_wire::UserHeaders;
+use ringmain_wire::{CommandCode, Operation, UserHeaders};
 
-use super::ShardShared;
+use super::{CallCell, OwedCall, ShardShared};
 use crate::clock::Clock;
-use crate::error::SendError;
+use crate::error::{CallError, SendError};
 use crate::gate::{Gate, Units};
 use crate::lane::{Appended, Held, Incoming, Lane, LanePlace, Payload, Time};
 use crate::ledger::{BatchSettings, Ledger};
@@ -83,4 +84,14 @@ fn nothing_gets_in_behind_the_last_answers_of_a_shard_that_ended() {
     let behind = lane.append(&ledger, &mut incoming(&mut payload, &clock), &mut held);
     assert!(matches!(behind, Err(SendError::EngineFailed)));
     assert_eq!((ledger.account().accepted, receipts.len()), (1, 0));
+}
+
+#[test]
+fn a_call_that_a_panic_drops_says_that_the_engine_failed() {
+    let call = (Operation::NonReplicated, CommandCode::GET_STREAMS, "GetStreams");
+    let patience = Duration::from_secs(1);
+    let cell = Arc::new(CallCell::new(call.0, call.1, call.2, Bytes::new(), patience));
+    drop(OwedCall::new(Arc::clone(&cell)));
+    let error = cell.wait(patience).expect_err("nothing answered it");
+    assert!(matches!(error, CallError::EngineFailed { .. }), "{error}");
 }
