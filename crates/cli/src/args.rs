@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Send(SendArgs),
     /// Write every record of a topic to standard output, one line each.
     Dump(DumpArgs),
+    /// Examine this host, and a server when one is named: what costs speed and what changes it.
+    Doctor(DoctorArgs),
     /// Run the embedded broker alone until Ctrl-C. In memory; user iggy, password iggy.
     Broker(BrokerArgs),
 }
@@ -208,6 +210,28 @@ pub(crate) struct DumpArgs {
     pub(crate) no_final_newline: bool,
 
     /// How long the login and each answer may take, in seconds: 1 to 86400.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Shard threads that the engine is meant to have: 1 to 64.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(limits::SHARDS_MAX)))]
+    pub(crate) shards: u16,
+
+    /// Memory that the engine is meant to have, in bytes: 65536 to 1 TiB.
+    #[arg(long, value_name = "BYTES", default_value_t = limits::MEMORY_BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(limits::MEMORY_BYTES_MIN..=limits::MEMORY_BYTES_MAX))]
+    pub(crate) memory_bytes: u64,
+
+    /// Print the report as one JSON object instead of one line a check.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// How long the login and each answer of the server may take, in seconds: 1 to 86400.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
 }

@@ -37,9 +37,11 @@ impl Code {
         match self {
             Code::Done => "done; of `send` and `bench`: every record is stored",
             Code::NotAllStored => {
-                "not every accepted record is known to be stored; the account says how many are"
+                "not every accepted record is known to be stored; the account says how many are; of `doctor`: works, but slower than it could"
             }
-            Code::Usage => "arguments, server URL or fault script make no sense",
+            Code::Usage => {
+                "arguments, server URL or fault script make no sense; of `doctor`: something does not work"
+            }
             Code::Files => {
                 "a file, standard input or standard output cannot be read or written, or is closed"
             }
@@ -79,6 +81,12 @@ impl Code {
 /// Why a command could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    #[error(
+        "ringmain works here, but slower than it could; the lines marked `slower` say what changes that"
+    )]
+    HostSlower,
+    #[error("something does not work here; the lines marked `broken` say what changes that")]
+    HostBroken,
     #[error(transparent)]
     ServerUrl(#[from] ServerUrlError),
     #[error(
@@ -287,7 +295,8 @@ impl Failure {
             | Failure::RecordBytes { .. }
             | Failure::OutOfRange { .. }
             | Failure::Contradiction { .. }
-            | Failure::Partitions { .. } => Code::Usage,
+            | Failure::Partitions { .. }
+            | Failure::HostBroken => Code::Usage,
             Failure::PasswordFile { .. }
             | Failure::ScriptFile { .. }
             | Failure::Input { .. }
@@ -307,7 +316,7 @@ impl Failure {
                 Code::Machine
             }
             Failure::Call(_) => Code::Server,
-            Failure::NotAllStored { .. } => Code::NotAllStored,
+            Failure::NotAllStored { .. } | Failure::HostSlower => Code::NotAllStored,
             Failure::RateMissed(_) => Code::RateMissed,
             Failure::Interrupted => Code::Interrupted,
         }

@@ -3,7 +3,7 @@
 //! | module | role |
 //! |---|---|
 //! | [`args`] | the command line |
-//! | [`send`], [`dump`], [`mod@bench`], [`broker`] | one command each |
+//! | [`send`], [`dump`], [`mod@bench`], [`doctor`], [`broker`] | one command each |
 //! | [`server`] | the server asked for, or the embedded broker |
 //! | [`input`], [`lines`] | blocks of bytes, and lines out of them |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
@@ -19,6 +19,7 @@
 mod args;
 mod bench;
 mod broker;
+mod doctor;
 mod dump;
 mod exit;
 mod input;
@@ -69,6 +70,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Bench(args) => bench::run(args, &interrupt),
         Command::Send(args) => send::run(args, &interrupt),
         Command::Dump(args) => dump::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Broker(args) => broker::run(args, &interrupt),
     }
 }

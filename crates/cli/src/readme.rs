@@ -86,7 +86,7 @@ fn the_tables_of_the_readme_are_those_of_the_definitions() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let found = fs::read_to_string(&path).expect("README.md");
     let mut wanted = with_table(&found, "exit codes", &exit_codes());
-    for command in ["bench", "send", "dump", "broker"] {
+    for command in ["bench", "send", "dump", "doctor", "broker"] {
         wanted = with_table(&wanted, command, &options(command));
     }
     if std::env::var_os("RINGMAIN_UPDATE_README").is_some() {

@@ -89,6 +89,14 @@ impl Server {
     }
 }
 
+/// The URL of the server that was asked for, if one was.
+///
+/// # Errors
+/// Those of [`given`].
+pub(crate) fn named(args: &ServerArgs) -> Result<Option<ServerUrl>, Failure> {
+    given(args, of_environment())
+}
+
 /// The server that the environment names. A blank variable is an unset one.
 pub(crate) fn of_environment() -> Option<OsString> {
     let value = env::var_os(SERVER_VARIABLE)?;

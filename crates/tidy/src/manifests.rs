@@ -8,7 +8,7 @@ use crate::report::{Finding, Report};
 
 /// The packages and what each may depend on inside the workspace. Dev-dependencies are free: they
 /// do not ship.
-pub(crate) const ARROWS: [(&str, &[&str]); 11] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 12] = [
     ("ringmain-wire", &[]),
     ("ringmain-proto", &["ringmain-wire"]),
     ("ringmain-io", &[]),
@@ -22,8 +22,17 @@ pub(crate) const ARROWS: [(&str, &[&str]); 11] = [
         &["ringmain", "ringmain-io", "ringmain-proto", "ringmain-wire"],
     ),
     (
+        "ringmain-doctor",
+        &["ringmain", "ringmain-io", "ringmain-wire"],
+    ),
+    (
         "ringmain-cli",
-        &["ringmain", "ringmain-broker", "ringmain-wire"],
+        &[
+            "ringmain",
+            "ringmain-broker",
+            "ringmain-doctor",
+            "ringmain-wire",
+        ],
     ),
     ("ringmain-tidy", &[]),
     ("ringmain-bench-micro", &["ringmain-wire"]),

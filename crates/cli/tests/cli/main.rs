@@ -3,6 +3,7 @@
 
 mod bench;
 mod descriptors;
+mod doctor;
 mod failures;
 mod interrupt;
 mod log;

@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::support::{Broker, Ended, refused_address, ringmain, run};
 
 const SECRET: &str = "s3cr3t-p4ss";
-const COMMANDS: [&str; 4] = ["bench", "send", "dump", "broker"];
+const COMMANDS: [&str; 5] = ["bench", "send", "dump", "doctor", "broker"];
 
 /// A URL with the secret in the place of the password.
 fn url(address: &str) -> String {
@@ -124,7 +124,7 @@ fn servers_that_cannot_be_used() {
         SECRET.to_owned(),
     ];
     for server in &servers {
-        for command in ["bench", "send", "dump"] {
+        for command in ["bench", "send", "dump", "doctor"] {
             let to = ["--stream", "s", "--topic", "t", "--timeout", "2"];
             for is_argument in [true, false] {
                 let mut again = ringmain(&[command]);

@@ -88,9 +88,19 @@ fn nothing_gets_in_behind_the_last_answers_of_a_shard_that_ended() {
 
 #[test]
 fn a_call_that_a_panic_drops_says_that_the_engine_failed() {
-    let call = (Operation::NonReplicated, CommandCode::GET_STREAMS, "GetStreams");
+    let call = (
+        Operation::NonReplicated,
+        CommandCode::GET_STREAMS,
+        "GetStreams",
+    );
     let patience = Duration::from_secs(1);
-    let cell = Arc::new(CallCell::new(call.0, call.1, call.2, Bytes::new(), patience));
+    let cell = Arc::new(CallCell::new(
+        call.0,
+        call.1,
+        call.2,
+        Bytes::new(),
+        patience,
+    ));
     drop(OwedCall::new(Arc::clone(&cell)));
     let error = cell.wait(patience).expect_err("nothing answered it");
     assert!(matches!(error, CallError::EngineFailed { .. }), "{error}");

@@ -1,0 +1,155 @@
+//! io_uring: what forbids it, and what of it this kernel has.
+
+use super::unreadable;
+use crate::parse;
+use crate::{Check, Facts, Ring};
+
+/// Bit of `CAP_SYS_ADMIN`.
+const CAP_SYS_ADMIN: u32 = 21;
+
+pub(super) fn all(facts: &Facts) -> Vec<Check> {
+    let mut checks = vec![ring(facts), kernel(facts), sysctl(facts), seccomp(facts)];
+    checks.extend(features(facts.ring.as_ref()));
+    checks
+}
+
+fn ring(facts: &Facts) -> Check {
+    const ID: &str = "io_uring";
+    match &facts.ring {
+        None => Check::unknown(ID, "no ring was tried"),
+        Some(Ok(_)) => Check::fine(ID, "a ring was made, and carried an operation"),
+        Some(Err(cause)) => Check::broken(
+            ID,
+            cause.clone(),
+            "what the lines sysctl, seccomp, kernel and locked_memory say",
+        ),
+    }
+}
+
+fn kernel(facts: &Facts) -> Check {
+    const ID: &str = "kernel";
+    let Some(release) = &facts.host.release else {
+        return unreadable(ID, "the kernel's release");
+    };
+    let found = format!("Linux {release}");
+    match parse::release(release) {
+        None => Check::unknown(ID, format!("{found}, which is no release known here")),
+        Some(version) if version < (5, 11) => Check::broken(
+            ID,
+            found,
+            "install a kernel of 5.11 or newer, best 6.15 or newer",
+        ),
+        Some(version) if version < (6, 15) => Check::slower(
+            ID,
+            found,
+            "what 6.0 to 6.15 brought is done without",
+            "install a kernel of 6.15 or newer",
+        ),
+        Some(_) => Check::fine(ID, found),
+    }
+}
+
+fn sysctl(facts: &Facts) -> Check {
+    const ID: &str = "sysctl";
+    const COMMAND: &str = "sysctl -w kernel.io_uring_disabled=0";
+    let host = &facts.host;
+    let version = host.release.as_deref().and_then(parse::release);
+    match (host.io_uring_disabled, version) {
+        (Some(0), _) => Check::fine(ID, "kernel.io_uring_disabled is 0"),
+        (Some(1), _) => match host.capabilities {
+            Some(mask) if mask >> CAP_SYS_ADMIN & 1 == 1 => Check::fine(
+                ID,
+                "kernel.io_uring_disabled is 1, and this process has CAP_SYS_ADMIN",
+            ),
+            // A member of kernel.io_uring_group may, too: only trying tells.
+            _ if matches!(facts.ring, Some(Ok(_))) => Check::fine(
+                ID,
+                "kernel.io_uring_disabled is 1, and this process is let through",
+            ),
+            _ => Check::broken(ID, "kernel.io_uring_disabled is 1", COMMAND),
+        },
+        (Some(level), _) => {
+            Check::broken(ID, format!("kernel.io_uring_disabled is {level}"), COMMAND)
+        }
+        (None, Some(version)) if version < (6, 6) => {
+            Check::fine(ID, "this kernel has no switch for io_uring")
+        }
+        (None, _) => unreadable(ID, "kernel.io_uring_disabled"),
+    }
+}
+
+fn seccomp(facts: &Facts) -> Check {
+    const ID: &str = "seccomp";
+    match (facts.host.seccomp_mode, &facts.ring) {
+        (Some(0), _) => Check::fine(ID, "no filter"),
+        (Some(_), Some(Ok(_))) => Check::fine(ID, "a filter, and it lets io_uring through"),
+        (Some(_), Some(Err(cause))) if cause.contains("seccomp") => Check::broken(
+            ID,
+            "a filter forbids io_uring",
+            "docker run --security-opt seccomp=tuning/seccomp/ringmain.json ...",
+        ),
+        (Some(_), _) => Check::unknown(ID, "a filter; whether it forbids io_uring is not known"),
+        (None, _) => unreadable(ID, "the seccomp mode"),
+    }
+}
+
+/// One check for each thing of io_uring that ringmain uses when it is there.
+fn features(ring: Option<&Result<Ring, String>>) -> Vec<Check> {
+    type Row = (&'static str, fn(&Ring) -> bool, &'static str, &'static str);
+    const ROWS: [Row; 7] = [
+        (
+            "single_issuer",
+            |ring| ring.features.single_issuer,
+            "6.0",
+            "the kernel locks on every submission",
+        ),
+        (
+            "defer_taskrun",
+            |ring| ring.features.defer_taskrun,
+            "6.1",
+            "the kernel interrupts the shard for each completion",
+        ),
+        (
+            "registered_arena",
+            |ring| ring.features.registered_arena,
+            "5.1",
+            "every write goes through user addresses",
+        ),
+        (
+            "multishot_recv",
+            |ring| ring.features.multishot_recv,
+            "6.0",
+            "each receive is submitted anew",
+        ),
+        (
+            "vectored_fixed",
+            |ring| ring.features.vectored_fixed,
+            "6.15",
+            "no vectored write from registered memory",
+        ),
+        (
+            "send_zc",
+            |ring| ring.features.send_zc,
+            "6.1",
+            "large writes are copied",
+        ),
+        (
+            "send_zc_wait_all",
+            |ring| ring.features.send_zc_wait_all,
+            "6.1",
+            "a short zero-copy write comes back to be resumed",
+        ),
+    ];
+    ROWS.iter()
+        .map(|(id, has, since, cost)| match ring {
+            Some(Ok(ring)) if has(ring) => Check::fine(id, "this kernel has it"),
+            Some(Ok(_)) => Check::slower(
+                id,
+                "this kernel lacks it",
+                *cost,
+                format!("install a kernel of {since} or newer"),
+            ),
+            _ => Check::unknown(id, "no ring to ask"),
+        })
+        .collect()
+}
