@@ -164,11 +164,34 @@ impl Root<'_> {
             }
             path = path.rsplit_once('/').map_or("", |(above, _)| above);
         }
-        // The root of a host has no quota and no file for one; that of a container has.
-        match read(mount) {
-            Some(quota) => Some(least.min(quota)),
-            None => Some(least),
+        Some(least.min(read(mount)?))
+    }
+
+    /// The quota of one folder of version 1. Only the root of a host has `release_agent`, and it
+    /// has no quota where there is no file for one.
+    fn quota_v1(&self, folder: &str) -> Option<Quota> {
+        match self.bytes(&format!("{folder}/cpu.cfs_quota_us")) {
+            Some(quota) => {
+                let period = self.bytes(&format!("{folder}/cpu.cfs_period_us"))?;
+                parse::quota_v1(&quota, &period)
+            }
+            None if self.exists(&format!("{folder}/release_agent")) => Some(Quota::Unlimited),
+            None => None,
         }
+    }
+
+    /// The quota of one folder of version 2. Where there is no file for one, either its controller
+    /// is off, or the folder is the root of a host, which alone has no `cgroup.type`.
+    fn quota_v2(&self, folder: &str) -> Option<Quota> {
+        if let Some(bytes) = self.bytes(&format!("{folder}/cpu.max")) {
+            return parse::quota_v2(&bytes);
+        }
+        let controllers = self.bytes(&format!("{folder}/cgroup.controllers"))?;
+        let is_on = parse::text(&controllers)
+            .split(' ')
+            .any(|name| name == "cpu");
+        let is_root = !self.exists(&format!("{folder}/cgroup.type"));
+        (!is_on || is_root).then_some(Quota::Unlimited)
     }
 
     fn quota(&self) -> Option<Quota> {
@@ -176,24 +199,10 @@ impl Root<'_> {
         if let Some(path) = parse::cgroup(&groups, Some("cpu")) {
             let mounts = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];
             let mount = mounts.iter().find(|mount| self.exists(mount))?;
-            return self.least(mount, &path, |folder| {
-                let quota = self.bytes(&format!("{folder}/cpu.cfs_quota_us"))?;
-                let period = self.bytes(&format!("{folder}/cpu.cfs_period_us"))?;
-                parse::quota_v1(&quota, &period)
-            });
+            return self.least(mount, &path, |folder| self.quota_v1(folder));
         }
         let path = parse::cgroup(&groups, None)?;
-        if !self.exists("sys/fs/cgroup/cgroup.controllers") {
-            return None;
-        }
-        self.least("sys/fs/cgroup", &path, |folder| {
-            match self.bytes(&format!("{folder}/cpu.max")) {
-                Some(bytes) => parse::quota_v2(&bytes),
-                // The controller is not switched on for this folder.
-                None if self.exists(folder) => Some(Quota::Unlimited),
-                None => None,
-            }
-        })
+        self.least("sys/fs/cgroup", &path, |folder| self.quota_v2(folder))
     }
 
     fn cpu(&self, number: u32) -> Cpu {
