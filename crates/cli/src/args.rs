@@ -13,8 +13,45 @@ use ringmain::limits;
 #[derive(Parser)]
 #[command(name = "ringmain", version, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// How much of what happens is told on standard error. Without it: the environment variable
+    /// RINGMAIN_LOG, unless that is blank, and else warnings.
+    #[arg(long, value_name = "LEVEL", global = true)]
+    pub(crate) log: Option<LogArg>,
+
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The least important events that are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogArg {
+    /// What ended something.
+    Error,
+    /// What a person should look at.
+    Warn,
+    /// What changed: connections, cores.
+    Info,
+    /// What was decided.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// The shell that is to complete arguments.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ShellArg {
+    /// For `~/.local/share/bash-completion/completions/ringmain`.
+    Bash,
+    /// For `_ringmain` in a folder of `$fpath`.
+    Zsh,
+    /// For `~/.config/fish/completions/ringmain.fish`.
+    Fish,
+}
+
+#[derive(Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    pub(crate) shell: ShellArg,
 }
 
 #[derive(Subcommand)]
@@ -29,6 +66,10 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Run the embedded broker alone until Ctrl-C. In memory; user iggy, password iggy.
     Broker(BrokerArgs),
+    /// Print what makes a shell complete the arguments of this command.
+    Completions(CompletionsArgs),
+    /// Print the manual page.
+    Man,
 }
 
 /// Where the server is and who logs in.

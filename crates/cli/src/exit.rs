@@ -31,8 +31,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// What the code says, for the table in README.md.
-    #[cfg(test)]
+    /// What the code says, for the manual page and the table in README.md.
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Code::Done => "done; of `send` and `bench`: every record is stored",
@@ -61,7 +60,6 @@ impl Code {
     }
 
     /// Every code, in order.
-    #[cfg(test)]
     pub(crate) const ALL: [Code; 12] = [
         Code::Done,
         Code::NotAllStored,
@@ -81,6 +79,10 @@ impl Code {
 /// Why a command could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    #[error(
+        "RINGMAIN_LOG names no level; set it to error, warn, info, debug or trace, or unset it"
+    )]
+    LogLevel,
     #[error(
         "ringmain works here, but slower than it could; the lines marked `slower` say what changes that"
     )]
@@ -296,6 +298,7 @@ impl Failure {
             | Failure::OutOfRange { .. }
             | Failure::Contradiction { .. }
             | Failure::Partitions { .. }
+            | Failure::LogLevel
             | Failure::HostBroken => Code::Usage,
             Failure::PasswordFile { .. }
             | Failure::ScriptFile { .. }

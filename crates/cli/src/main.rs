@@ -8,6 +8,7 @@
 //! | [`input`], [`lines`] | blocks of bytes, and lines out of them |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
 //! | [`exit`], [`say`], [`log`] | failures with their exit codes, printing, warnings |
+//! | [`pages`] | version, completions, manual page |
 //! | [`redact`] | what no message may show |
 //! | [`stdio`] | descriptors that others made |
 //!
@@ -26,6 +27,7 @@ mod input;
 mod interrupt;
 mod lines;
 mod log;
+mod pages;
 #[cfg(test)]
 mod readme;
 mod redact;
@@ -38,6 +40,7 @@ use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::exit::{Code, Failure};
@@ -45,11 +48,11 @@ use crate::interrupt::Interrupt;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(panicked));
-    log::start();
     let done = match Cli::try_parse() {
-        Ok(cli) => run(cli.command),
+        Ok(cli) => log::start(cli.log).and_then(|()| run(cli.command)),
         Err(error) if error.use_stderr() => return usage(&error),
-        // Help, or the version.
+        Err(error) if error.kind() == ErrorKind::DisplayVersion => pages::version(),
+        // Help.
         Err(error) => say::result(format_args!("{}", error.render().to_string().trim_end())),
     };
     match done {
@@ -72,6 +75,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Dump(args) => dump::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Broker(args) => broker::run(args, &interrupt),
+        Command::Completions(args) => pages::completions(args.shell),
+        Command::Man => pages::man(),
     }
 }
 

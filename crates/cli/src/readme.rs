@@ -61,7 +61,8 @@ fn options(command: &str) -> String {
     let command = cli.find_subcommand(command).expect("a command");
     let rows = command
         .get_arguments()
-        .filter(|option| option.get_id() != "help")
+        // `--log` is an option of every command, and described once.
+        .filter(|option| option.get_id() != "help" && option.get_id() != "log")
         .map(option_row);
     let head = ["| option | default | effect |", "|---|---|---|"].map(str::to_owned);
     head.into_iter().chain(rows).collect::<Vec<_>>().join("\n")
@@ -86,7 +87,7 @@ fn the_tables_of_the_readme_are_those_of_the_definitions() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let found = fs::read_to_string(&path).expect("README.md");
     let mut wanted = with_table(&found, "exit codes", &exit_codes());
-    for command in ["bench", "send", "dump", "doctor", "broker"] {
+    for command in ["bench", "send", "dump", "doctor", "broker", "completions"] {
         wanted = with_table(&wanted, command, &options(command));
     }
     if std::env::var_os("RINGMAIN_UPDATE_README").is_some() {

@@ -43,3 +43,36 @@ fn a_reader_that_stands_still_does_not_hold_the_records() {
     let ended = run(command, &b"line\n".repeat(100_000));
     assert_eq!(ended.code, 0);
 }
+
+#[test]
+fn the_level_decides_what_is_said() {
+    let broker = Broker::start_with_fault("request = 'SendMessages'\naction = 'commit_and_cut'\n");
+    let ended = broker.run(&["send", "--create", "--log", "error"], b"a\n");
+    assert_eq!(
+        (ended.code, ended.err.contains("warning: ")),
+        (0, false),
+        "{}",
+        ended.err
+    );
+    let ended = broker.run(&["send", "--log", "info"], b"a\n");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert!(ended.err.contains("info: logged in"), "{}", ended.err);
+    let mut command = broker.command(&["send"]);
+    command.env("RINGMAIN_LOG", "debug");
+    let ended = run(command, b"a\n");
+    assert!(ended.err.contains("debug: connecting"), "{}", ended.err);
+}
+
+#[test]
+fn a_level_that_there_is_not_is_an_error_without_its_text() {
+    for (variable, arguments) in [
+        ("s3cr3t", &["bench", "--seconds", "1"][..]),
+        ("", &["bench", "--log", "s3cr3t"][..]),
+    ] {
+        let mut command = ringmain(arguments);
+        command.env("RINGMAIN_LOG", variable);
+        let ended = run(command, b"");
+        assert_eq!(ended.code, 2, "{}", ended.err);
+        assert!(!ended.err.contains("s3cr3t"), "{}", ended.err);
+    }
+}

@@ -7,6 +7,7 @@ mod doctor;
 mod failures;
 mod interrupt;
 mod log;
+mod pages;
 mod secrets;
 mod send_dump;
 mod send_faults;

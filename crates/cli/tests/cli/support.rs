@@ -50,6 +50,7 @@ pub(crate) fn ringmain(arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .env_remove("RINGMAIN_SERVER")
+        .env_remove("RINGMAIN_LOG")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
