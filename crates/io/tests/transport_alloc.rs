@@ -1,5 +1,5 @@
-//! After its start the transport allocates nothing on the shard thread: connecting, sending on
-//! every path, short writes, receiving, waking, closing.
+//! After its start no driver allocates anything on the shard thread: connecting, sending on every
+//! path, short writes, receiving, waking, closing.
 //!
 //! A test binary of its own, because the allocator it counts with is the whole process's. What it
 //! does not show: that `Bytes` of the caller are freed elsewhere; letting go of them is the
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringmain_io::driver::{Driver, Gather};
+use ringmain_io::epoll::{Epoll, EpollConfig};
 use ringmain_io::memory::{ArenaConfig, DriverMemory, SlotToken};
 use ringmain_io::transport::{
     ConnIndex, Event, Features, SocketOptions, Transport, TransportConfig, TransportStats,
@@ -28,8 +29,8 @@ fn allocations(run: impl FnOnce()) -> u64 {
 }
 
 /// A driver that keeps no events: what it waits for is counted on the stack.
-struct Rig {
-    transport: Transport,
+struct Rig<D> {
+    transport: D,
     received: usize,
     done: u32,
     ended: u32,
@@ -37,14 +38,14 @@ struct Rig {
     woken: u32,
 }
 
-impl Rig {
+impl<D: Driver> Rig<D> {
     fn drive_until(&mut self, is_done: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !is_done(self) {
             assert!(Instant::now() < deadline, "{:?}", self.transport.stats());
             self.transport
                 .wait(Some(Duration::from_millis(100)))
-                .expect("the ring works");
+                .expect("the driver works");
             while let Some(event) = self.transport.next_event() {
                 match event {
                     Event::Connected { .. } => self.connected += 1,
@@ -80,7 +81,7 @@ fn echo() -> (SocketAddr, JoinHandle<()>) {
 
 /// Connects, sends and gets everything back, closes; allocations are counted from before the
 /// connect.
-fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
+fn session<D: Driver>(make: impl FnOnce(DriverMemory) -> D) -> (u64, TransportStats) {
     let (addr, echo) = echo();
     let arena = ArenaConfig {
         slot_bytes: BODY_BYTES as u32,
@@ -89,13 +90,7 @@ fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
     };
     let memory = DriverMemory::new(&arena).unwrap();
     let arena = Arc::clone(memory.arena());
-    let config = TransportConfig {
-        write_path,
-        features,
-        writes_max: 2,
-        ..TransportConfig::default()
-    };
-    let transport = Transport::new(&config, memory).unwrap();
+    let transport = make(memory);
     let mut rig = Rig {
         transport,
         received: 0,
@@ -126,8 +121,8 @@ fn session(write_path: WritePath, features: Features) -> (u64, TransportStats) {
 }
 
 /// The part that is counted.
-fn drive(
-    rig: &mut Rig,
+fn drive<D: Driver>(
+    rig: &mut Rig<D>,
     addr: SocketAddr,
     (header, body, payload): (&SlotToken, &SlotToken, &Bytes),
 ) {
@@ -177,10 +172,29 @@ fn nothing_is_allocated_after_start_on_any_path() {
         WritePath::SendZc,
     ] {
         for features in feature_sets {
-            let (counted, stats) = session(write_path, features);
+            let config = TransportConfig {
+                write_path,
+                features,
+                writes_max: 2,
+                ..TransportConfig::default()
+            };
+            let (counted, stats) = session(|memory| Transport::new(&config, memory).unwrap());
             assert_eq!(counted, 0, "{write_path:?} {features:?}: {stats:?}");
             assert!(stats.write_bytes.iter().sum::<u64>() > 1_000_000);
         }
+    }
+}
+
+#[test]
+fn nothing_is_allocated_after_start_on_epoll() {
+    for busy_poll_us in [0, 1000] {
+        let config = EpollConfig {
+            busy_poll_us,
+            ..EpollConfig::default()
+        };
+        let (counted, stats) = session(|memory| Epoll::new(&config, memory).unwrap());
+        assert_eq!(counted, 0, "{busy_poll_us}: {stats:?}");
+        assert!(stats.write_bytes.iter().sum::<u64>() > 1_000_000);
     }
 }
 

@@ -26,6 +26,19 @@ pub struct Features {
     pub send_zc_wait_all: bool,
 }
 
+impl Features {
+    /// No feature at all: of a driver without a ring.
+    pub const NONE: Self = Self {
+        single_issuer: false,
+        defer_taskrun: false,
+        registered_arena: false,
+        multishot_recv: false,
+        vectored_fixed: false,
+        send_zc: false,
+        send_zc_wait_all: false,
+    };
+}
+
 impl Default for Features {
     fn default() -> Self {
         Self {

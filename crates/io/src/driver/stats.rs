@@ -8,7 +8,7 @@ use crate::memory::PageKind;
 /// Everything a driver counts since it started. `Copy`, so that a snapshot is one assignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverStats {
-    /// Calls of `io_uring_enter`.
+    /// Calls of `io_uring_enter`, or of `epoll_wait`.
     pub enters: u64,
     /// Operations handed to the kernel.
     pub submissions: u64,
@@ -24,7 +24,7 @@ pub struct DriverStats {
     pub enter_retries: u64,
     /// Enters ended early by a signal.
     pub enter_interrupts: u64,
-    /// Times the shard slept in the ring.
+    /// Times the shard slept in the kernel.
     pub sleeps: u64,
     /// Times another thread woke it from there.
     pub wakes: u64,

@@ -14,7 +14,7 @@
 //! shard went to sleep and writes the eventfd.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -102,8 +102,12 @@ impl WakeShared {
     }
 
     pub(crate) fn fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         let eventfd = self.eventfd.as_ref();
-        eventfd.expect("a driver of the kernel has one").as_raw_fd()
+        eventfd.expect("a driver of the kernel has one").as_fd()
     }
 
     pub(crate) fn signal(&self) {

@@ -5,8 +5,9 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::conn::{OpState, Phase};
-use super::{ConnIndex, Driver, Event, LostCause, Step, Transport, registration, socket};
+use super::{ConnIndex, Driver, Event, LostCause, Step, Transport, registration};
 use crate::ring::{Completion, Op, UserData};
+use crate::socket;
 
 /// How long a transport that is dropped waits for its operations to come home. Cancellation takes
 /// microseconds; this is for a machine that is swapping or stopped.

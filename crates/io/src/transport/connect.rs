@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use socket2::SockAddr;
 
 use super::conn::{OpState, Phase};
-use super::socket;
-use super::{ConnIndex, Event, LostCause, SocketOptions, Step, Transport, errno};
+use super::{ConnIndex, Event, LostCause, SocketOptions, Step, Transport};
 use crate::ring::Completion;
+use crate::socket::{self, errno};
 
 impl Transport {
     /// Makes the socket, and notes the connect for the next turn.

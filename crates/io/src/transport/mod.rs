@@ -12,16 +12,13 @@ mod close;
 mod config;
 mod conn;
 mod connect;
-mod errno;
 mod meter;
 mod outgoing;
 mod read;
 mod registration;
 mod setup;
-mod socket;
 mod trial;
 mod write;
-mod write_queue;
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;

@@ -10,9 +10,9 @@
 //! zero-copy write is free after the peer has acknowledged it, and the socket would idle for that
 //! long if the next write had to wait.
 
-use super::write_queue::WriteQueue;
 use crate::driver::Traffic;
 use crate::memory::Mapping;
+use crate::socket::write_queue::WriteQueue;
 
 /// One write: its pieces and what is known of it.
 pub(super) struct Write {

@@ -10,9 +10,9 @@ use io_uring::opcode;
 use io_uring::squeue;
 
 use super::conn::{Conn, OpState, Phase};
-use super::errno::{self, OnRecv};
 use super::{ConnIndex, Errno, LostCause, Step, Transport};
 use crate::ring::{Completion, Op, RECV_GROUP};
+use crate::socket::errno::{self, OnRecv};
 
 /// Bytes lent to the driver until its next call.
 #[derive(Clone, Copy, Debug)]

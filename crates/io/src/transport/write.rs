@@ -5,28 +5,25 @@
 //! zero-copy notification of it has come; writes are reported in their order.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use io_uring::{opcode, squeue};
 
 use super::conn::{OpState, Phase};
-use super::errno::{self, OnWrite};
 use super::registration::ARENA_BUFFER;
-use super::write_queue::WriteQueue;
-use super::{ConnIndex, Errno, Event, LostCause, Step, Transport, socket};
+use super::{ConnIndex, Errno, Event, LostCause, Step, Transport};
 use crate::driver;
 use crate::driver::{CarriedBy, Traffic};
 use crate::memory::SlotToken;
 use crate::ring::{Completion, Op};
+use crate::socket;
+use crate::socket::errno::{self, OnWrite, REFUSALS_MAX};
+use crate::socket::write_queue::WriteQueue;
 
 /// Zero-copy operations of one connection whose notifications may be due at once. A write that is
 /// cut into more goes on by `sendmsg` until some have come; each has its place in the completion
 /// queue.
 pub(super) const NOTIFICATIONS_MAX: u32 = 16;
-/// Refusals in a row after which a write for which the kernel has no memory, or no reason, is given
-/// up.
-const REFUSALS_MAX: u32 = 64;
 /// Ask the kernel to say whether zero copy copied (`IORING_SEND_ZC_REPORT_USAGE`, Linux 6.2).
 const REPORT_USAGE: u16 = 1 << 3;
 /// Its answer: it did (`IORING_NOTIF_USAGE_ZC_COPIED`).
@@ -49,26 +46,13 @@ impl driver::Gather for Gather<'_> {
     }
 
     fn push_slot(&mut self, token: &SlotToken, range: Range<usize>) {
-        let mapping = self.transport.arena.mapping();
-        assert!(
-            Arc::ptr_eq(token.mapping(), mapping),
-            "a block of this transport's arena"
-        );
-        assert!(
-            range.start <= range.end && range.end <= token.len(),
-            "a range within the block"
-        );
-        if range.is_empty() {
-            return;
-        }
-        let is_registered = token.offset() + range.end <= self.transport.registered_bytes;
-        // SAFETY: the range is inside the block (asserted), so the start is.
-        let base = unsafe { token.base().add(range.start) };
-        let queue = &mut self.transport.conns[usize::from(self.conn.0)]
+        let transport = &mut *self.transport;
+        let queue = &mut transport.conns[usize::from(self.conn.0)]
             .writes
             .next()
             .queue;
-        queue.push_block(mapping, token.block(), base, range.len(), is_registered);
+        let mapping = transport.arena.mapping();
+        queue.push_range(mapping, token, range, transport.registered_bytes);
     }
 
     fn push_bytes(&mut self, bytes: Bytes) {

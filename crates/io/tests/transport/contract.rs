@@ -444,3 +444,4 @@ contract! {
 }
 
 contract_of!(io_uring: ringmain_io::transport::Transport);
+contract_of!(epoll: ringmain_io::epoll::Epoll);

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringmain_io::driver::{Driver, Gather};
+use ringmain_io::epoll::{Epoll, EpollConfig};
 use ringmain_io::memory::{Arena, ArenaConfig, DriverMemory, SlotToken};
 use ringmain_io::ring::SetupError;
 use ringmain_io::transport::{
@@ -88,6 +89,23 @@ impl Implementation for Transport {
                 (name, Box::new(make) as Make<Self>)
             })
             .collect()
+    }
+}
+
+impl Implementation for Epoll {
+    fn variants() -> Vec<(String, Make<Self>)> {
+        let variants = [("sleeping", 0), ("spinning", 1000)];
+        variants
+            .map(|(name, busy_poll_us)| {
+                let config = EpollConfig {
+                    connections_max: 8,
+                    busy_poll_us,
+                    ..EpollConfig::default()
+                };
+                let make = move |memory| Some(Epoll::new(&config, memory).expect("epoll"));
+                (name.to_owned(), Box::new(make) as Make<Self>)
+            })
+            .into()
     }
 }
 

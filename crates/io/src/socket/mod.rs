@@ -1,8 +1,16 @@
-//! Making a TCP socket and giving it its options. A connection is made rarely.
+//! TCP sockets as every driver uses them: made with their options, ended, written to.
 //!
-//! The socket stays in blocking mode on purpose: for a descriptor with `O_NONBLOCK` the ring
-//! answers `EAGAIN` where it would otherwise wait for the socket by itself. Nothing blocks, because
-//! every operation goes through the ring.
+//! ```text
+//!  errno        what each errno of connect, receive and send leads to
+//!  write_queue  the pieces of one write, who keeps them alive, and how far it has come
+//! ```
+//!
+//! A socket starts in blocking mode. The ring needs that: for a descriptor with `O_NONBLOCK` it
+//! answers `EAGAIN` where it would otherwise wait for the socket by itself. The driver on epoll
+//! changes the mode.
+
+pub(crate) mod errno;
+pub(crate) mod write_queue;
 
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
@@ -15,7 +23,7 @@ use crate::driver::{Errno, SocketOptions};
 ///
 /// # Errors
 /// The errno of `socket` or of the option the kernel refused.
-pub(super) fn open(addr: SocketAddr, options: &SocketOptions) -> Result<Socket, Errno> {
+pub(crate) fn open(addr: SocketAddr, options: &SocketOptions) -> Result<Socket, Errno> {
     let made = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP));
     let socket = made.map_err(|error| Errno::of(&error))?;
     apply(&socket, options).map_err(|error| Errno::of(&error))?;
@@ -49,7 +57,7 @@ fn apply(socket: &Socket, options: &SocketOptions) -> std::io::Result<()> {
 
 /// The last close of `socket` discards what was not sent and resets the connection, so that the
 /// kernel lets go of zero-copy memory at once.
-pub(super) fn reset_on_close(socket: &Socket) {
+pub(crate) fn reset_on_close(socket: &Socket) {
     // EBADF, EFAULT, EINVAL and ENOPROTOOPT are the only errors, and each would be a bug of ours.
     socket
         .set_linger(Some(Duration::ZERO))
@@ -58,14 +66,14 @@ pub(super) fn reset_on_close(socket: &Socket) {
 
 /// Ends both directions: a receive gives what has arrived and then the end of the stream, a send
 /// fails.
-pub(super) fn shutdown(socket: &Socket) {
+pub(crate) fn shutdown(socket: &Socket) {
     // ENOTCONN, the only error on a stream socket of ours, means that the connection is gone
     // already and that the receive will end by itself.
     drop(socket.shutdown(Shutdown::Both));
 }
 
 /// True when a connect to a local port nobody listens on has met itself (TCP's simultaneous open).
-pub(super) fn is_connected_to_itself(socket: &Socket) -> bool {
+pub(crate) fn is_connected_to_itself(socket: &Socket) -> bool {
     match (socket.local_addr(), socket.peer_addr()) {
         (Ok(own), Ok(peer)) => own == peer,
         _ => false,

@@ -1,11 +1,14 @@
 //! The reaction to every errno of connect, receive and send. Pure tables, so that answers this host
 //! never gives are tested like those it does.
 
-use super::{Errno, LostCause};
-use crate::driver::CarriedBy;
+use crate::driver::{CarriedBy, Errno, LostCause};
+
+/// Refusals in a row after which a write for which the kernel has no memory, or no reason, is given
+/// up.
+pub(crate) const REFUSALS_MAX: u32 = 64;
 
 /// What a negative answer to a connect means for the connection: it is never made.
-pub(super) fn on_connect(errno: i32) -> LostCause {
+pub(crate) fn on_connect(errno: i32) -> LostCause {
     match errno {
         // No ephemeral port, or no room in a routing table: of this host, not of the peer.
         libc::EAGAIN => LostCause::Exhausted(Errno(errno)),
@@ -15,7 +18,7 @@ pub(super) fn on_connect(errno: i32) -> LostCause {
 
 /// What a negative answer to a receive leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OnRecv {
+pub(crate) enum OnRecv {
     /// Ask again.
     Again,
     /// Every provided buffer is with us: ask again, they go back before that.
@@ -25,7 +28,7 @@ pub(super) enum OnRecv {
 }
 
 /// Reaction to an errno of a receive.
-pub(super) fn on_recv(errno: i32) -> OnRecv {
+pub(crate) fn on_recv(errno: i32) -> OnRecv {
     match errno {
         libc::ENOBUFS => OnRecv::NoBuffer,
         // Nothing yet, or a signal in the middle.
@@ -37,7 +40,7 @@ pub(super) fn on_recv(errno: i32) -> OnRecv {
 
 /// What a negative answer to a send leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OnWrite {
+pub(crate) enum OnWrite {
     /// The kernel does not do this operation on this socket or buffer after all: by `sendmsg`, from
     /// now on.
     LeavePath,
@@ -51,7 +54,7 @@ pub(super) enum OnWrite {
 }
 
 /// Reaction to an errno of a send on `path`.
-pub(super) fn on_write(errno: i32, path: CarriedBy) -> OnWrite {
+pub(crate) fn on_write(errno: i32, path: CarriedBy) -> OnWrite {
     let is_plain = matches!(path, CarriedBy::SendMsg);
     match errno {
         libc::EINVAL | libc::EOPNOTSUPP | libc::EFAULT | libc::ENOSYS if !is_plain => {
@@ -69,7 +72,7 @@ pub(super) fn on_write(errno: i32, path: CarriedBy) -> OnWrite {
 
 /// Class of an errno that ends a connection. Every errno that connect, send and receive document
 /// has its arm.
-pub(super) fn lost(errno: i32) -> LostCause {
+pub(crate) fn lost(errno: i32) -> LostCause {
     match errno {
         libc::ECONNREFUSED => LostCause::Refused,
         libc::ECONNRESET | libc::ECONNABORTED => LostCause::PeerReset,

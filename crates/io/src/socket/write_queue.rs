@@ -12,18 +12,23 @@
 //! It keeps alive what the kernel reads: blocks by lending, `Bytes` by holding them. Nothing is let
 //! go before [`WriteQueue::clear`]. All tables have their final size from the start.
 
+use std::io::IoSlice;
+use std::ops::Range;
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use crate::foreign;
-use crate::memory::Mapping;
+use crate::memory::{Mapping, SlotToken};
 
 /// Most iovecs the kernel takes in one call (`UIO_MAXIOV`).
-pub(super) const IOVECS_MAX: usize = 1024;
+pub(crate) const IOVECS_MAX: usize = 1024;
 
 /// See the module.
-pub(super) struct WriteQueue {
+pub(crate) struct WriteQueue {
     /// Never grows past the capacity it starts with, so its place in memory is fixed.
     iovecs: Vec<libc::iovec>,
     pieces_max: usize,
@@ -41,14 +46,14 @@ pub(super) struct WriteQueue {
 
 /// What goes out with one operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    pub(super) iovecs: *const libc::iovec,
-    pub(super) len: u32,
-    pub(super) bytes: u64,
+pub(crate) struct Window {
+    pub(crate) iovecs: *const libc::iovec,
+    pub(crate) len: u32,
+    pub(crate) bytes: u64,
 }
 
 impl WriteQueue {
-    pub(super) fn new(pieces_max: usize) -> Self {
+    pub(crate) fn new(pieces_max: usize) -> Self {
         // SAFETY: `msghdr` is a plain C struct of integers and pointers; all zeroes is a valid
         // value.
         let message = Box::new(unsafe { std::mem::zeroed() });
@@ -65,29 +70,55 @@ impl WriteQueue {
         }
     }
 
-    pub(super) fn room_pieces(&self) -> usize {
+    pub(crate) fn room_pieces(&self) -> usize {
         self.pieces_max - self.iovecs.len()
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    pub(super) fn done_bytes(&self) -> u64 {
+    pub(crate) fn done_bytes(&self) -> u64 {
         self.done_bytes
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.done_bytes == self.bytes
     }
 
     /// True when every piece lies in the registered part of the arena.
-    pub(super) fn is_registered(&self) -> bool {
+    pub(crate) fn is_registered(&self) -> bool {
         self.foreign_pieces == 0
     }
 
+    /// Appends a range of a block of `mapping`, of which the first `registered_bytes` are
+    /// registered, and lends the block. An empty range is no piece.
+    pub(crate) fn push_range(
+        &mut self,
+        mapping: &Arc<Mapping>,
+        token: &SlotToken,
+        range: Range<usize>,
+        registered_bytes: usize,
+    ) {
+        assert!(
+            Arc::ptr_eq(token.mapping(), mapping),
+            "a block of this driver's arena"
+        );
+        assert!(
+            range.start <= range.end && range.end <= token.len(),
+            "a range within the block"
+        );
+        if range.is_empty() {
+            return;
+        }
+        let is_registered = token.offset() + range.end <= registered_bytes;
+        // SAFETY: the range is inside the block (asserted), so the start is.
+        let base = unsafe { token.base().add(range.start) };
+        self.push_block(mapping, token.block(), base, range.len(), is_registered);
+    }
+
     /// Appends a range of a block and lends the block.
-    pub(super) fn push_block(
+    pub(crate) fn push_block(
         &mut self,
         mapping: &Mapping,
         block: u32,
@@ -101,7 +132,7 @@ impl WriteQueue {
     }
 
     /// Appends bytes of the caller and holds them.
-    pub(super) fn push_bytes(&mut self, bytes: Bytes) {
+    pub(crate) fn push_bytes(&mut self, bytes: Bytes) {
         self.push_piece(bytes.as_ptr().cast_mut(), bytes.len(), false);
         self.held.push(bytes);
     }
@@ -121,7 +152,7 @@ impl WriteQueue {
     }
 
     /// The next bytes, in as many iovecs as the kernel takes. Empty when everything is done.
-    pub(super) fn window(&self) -> Window {
+    pub(crate) fn window(&self) -> Window {
         let end = self.iovecs.len().min(self.first + IOVECS_MAX);
         let iovecs = &self.iovecs[self.first..end];
         Window {
@@ -132,14 +163,29 @@ impl WriteQueue {
     }
 
     /// The window as a message header, for `sendmsg`. Valid until the next call.
-    pub(super) fn message(&mut self, window: &Window) -> *const libc::msghdr {
+    pub(crate) fn message(&mut self, window: &Window) -> *const libc::msghdr {
         self.message.msg_iov = window.iovecs.cast_mut();
         self.message.msg_iovlen = window.len as _;
         &raw const *self.message
     }
 
+    /// Offers the next bytes to a socket that does not block, and notes what it took: how much of
+    /// how much.
+    pub(crate) fn send(&mut self, socket: impl AsFd) -> rustix::io::Result<(u64, u64)> {
+        let window = self.window();
+        let iovecs = window.iovecs.cast::<IoSlice<'_>>();
+        // SAFETY: `IoSlice` has the layout of `iovec`. The window lies in the table of this queue,
+        // which nobody changes before the call below is over. Each piece is alive and unchanged
+        // until `clear`: its block is lent, or its `Bytes` is held.
+        let pieces = unsafe { std::slice::from_raw_parts(iovecs, window.len as usize) };
+        let mut control = SendAncillaryBuffer::default();
+        let taken = sendmsg(socket, pieces, &mut control, SendFlags::NOSIGNAL)? as u64;
+        self.advance(taken);
+        Ok((taken, window.bytes))
+    }
+
     /// The kernel took the next `taken` bytes.
-    pub(super) fn advance(&mut self, taken: u64) {
+    pub(crate) fn advance(&mut self, taken: u64) {
         assert!(
             taken <= self.bytes - self.done_bytes,
             "the kernel takes no more than it was given"
@@ -163,7 +209,7 @@ impl WriteQueue {
 
     /// Ends the loan of every block and lets go of every `Bytes`. Only when no operation of this
     /// write is in flight, notifications included.
-    pub(super) fn clear(&mut self, mapping: &Mapping) {
+    pub(crate) fn clear(&mut self, mapping: &Mapping) {
         for block in self.blocks.drain(..) {
             mapping.lend_end(block);
         }
