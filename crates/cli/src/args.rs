@@ -268,6 +268,11 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "BYTES", default_value_t = limits::MEMORY_BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(limits::MEMORY_BYTES_MIN..=limits::MEMORY_BYTES_MAX))]
     pub(crate) memory_bytes: u64,
 
+    /// Also measure what some findings are worth here, for about half a minute: two cores are busy
+    /// meanwhile.
+    #[arg(long)]
+    pub(crate) measure: bool,
+
     /// Print the report as one JSON object instead of one line a check.
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ringmain_doctor::{Asked, Facts, Host, check, clock_cost_ns, probe_ring, probe_server};
+use ringmain_doctor::{
+    Asked, Effort, Facts, Host, check, clock_cost_ns, measure, probe_ring, probe_server,
+};
 
 use crate::args::DoctorArgs;
 use crate::exit::Failure;
 use crate::say;
-use crate::server;
+use crate::server::{self, Server};
 
 /// Examines this host, and the server when one is named.
 ///
@@ -27,7 +29,11 @@ pub(crate) fn run(args: DoctorArgs) -> Result<(), Failure> {
         clock_ns: Some(clock_cost_ns()),
         server: url.map(|url| probe_server(&url, Duration::from_secs(args.timeout))),
     };
-    let report = check(&facts);
+    let mut report = check(&facts);
+    if args.measure {
+        let sink = Server::sink()?;
+        measure(&mut report, &facts.host, &sink.url(), &Effort::default());
+    }
     if args.json {
         say::result(format_args!("{}", report.json()))?;
     } else {

@@ -44,6 +44,18 @@ impl Server {
                 embedded: None,
             });
         }
+        Self::embedded(sink)
+    }
+
+    /// An embedded broker that answers without storing.
+    ///
+    /// # Errors
+    /// [`Failure::Broker`] when it does not start.
+    pub(crate) fn sink() -> Result<Self, Failure> {
+        Self::embedded(true)
+    }
+
+    fn embedded(sink: bool) -> Result<Self, Failure> {
         let broker = Broker::builder()
             .sink(sink)
             .start()

@@ -5,6 +5,7 @@
 //!  host    a root folder -> Host, the facts; what cannot be read is None
 //!  probe   what only trying tells: a ring, a clock, a server
 //!  checks  facts -> one Check each, pure functions
+//!  measure what a finding is worth, two ways in turn
 //!  report  checks -> text, JSON, exit code
 //! ```
 //!
@@ -13,12 +14,14 @@
 
 mod checks;
 mod host;
+mod measure;
 mod parse;
 mod probe;
 mod report;
 
 pub use checks::check;
 pub use host::{Cpu, Host, IdleState, Nic};
+pub use measure::{Effort, measure};
 pub use parse::Quota;
 pub use probe::{Node, Ring, Server, clock_cost_ns, probe_ring, probe_server};
 pub use report::{Check, Report, Verdict};

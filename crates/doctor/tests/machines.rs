@@ -318,6 +318,52 @@ fn an_embedded_broker_is_asked() {
     assert!(nodes[0].is_leader && nodes[0].is_healthy, "{nodes:?}");
 }
 
+#[test]
+fn what_is_measured_stands_beside_its_line() {
+    let broker = ringmain_broker::Broker::builder().sink(true).start();
+    let broker = broker.expect("a broker");
+    let url = ringmain::ServerUrl::parse(&format!("iggy://iggy:iggy@{}", broker.addr()));
+    let host = Host::read(std::path::Path::new("/"));
+    let mut report = check(&Facts {
+        host: host.clone(),
+        ..Facts::default()
+    });
+    let before = report.clone();
+    let effort = ringmain_doctor::Effort {
+        rounds: 2,
+        send: std::time::Duration::from_millis(5),
+        exchanges: 20,
+    };
+    ringmain_doctor::measure(&mut report, &host, &url.expect("a URL"), &effort);
+    let can_ring = ringmain_doctor::probe_ring().is_ok();
+    for (before, after) in before.checks.iter().zip(&report.checks) {
+        let wanted = match after.id {
+            "registered_arena" => "plain",
+            "huge_pages" => "huge pages",
+            "busy_polling" => "sleeping",
+            "cores" => "on one core",
+            "clock_cost" => "ns",
+            _ => {
+                assert_eq!(before, after);
+                continue;
+            }
+        };
+        let measured = after.measured.as_deref().expect(after.id);
+        // A host without a ring, memory to register or a second core says what it lacks.
+        let is_told = measured.contains(wanted) && !measured.contains("not measured");
+        let is_host = !can_ring || matches!(after.id, "registered_arena" | "cores");
+        assert!(
+            is_told || (is_host && measured.len() > 20),
+            "{}: {measured}",
+            after.id
+        );
+        assert_eq!(
+            before.verdict, after.verdict,
+            "a measurement judges nothing"
+        );
+    }
+}
+
 /// Bytes of anything, and bytes that look like what the kernel writes.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let any = proptest::collection::vec(any::<u8>(), 0..200);
