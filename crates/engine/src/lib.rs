@@ -1,4 +1,5 @@
-//! ringmain: a producer engine for Apache Iggy on Linux's io_uring.
+//! ringmain: a producer engine for Apache Iggy on Linux's io_uring, or on epoll where that is
+//! forbidden.
 //!
 //! One pinned thread and one ring a shard, batches built in place in registered memory, many
 //! requests in flight for each partition, and one answer for every record.
@@ -60,7 +61,7 @@ pub use record::Record;
 pub use server_url::ServerUrl;
 pub use stats::{Latencies, Latency, Stats};
 
-pub use ringmain_io::driver::SocketOptions;
+pub use ringmain_io::driver::{DriverChoice, DriverKind, SocketOptions};
 pub use ringmain_io::transport::{CarriedBy, Features, WRITE_PATHS, WritePath};
 pub use ringmain_proto::OnLostCoverage;
 pub use ringmain_wire::ErrorCode;

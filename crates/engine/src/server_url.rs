@@ -25,6 +25,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use ringmain_io::driver::DriverChoice;
 
 /// Addresses a URL may list. A cluster has a handful of nodes; a longer list is a mistake.
 pub const ADDRESSES_MAX: usize = 16;
@@ -205,6 +206,10 @@ pub struct ServerOptions {
     /// in microseconds; 0 is at once. The larger of this and `reconnection_interval` holds for all
     /// attempts.
     pub reestablish_after_us: Option<u64>,
+    /// `driver=auto|io_uring|epoll`: what moves the bytes, unless
+    /// [`EngineBuilder::driver`](crate::EngineBuilder::driver) says. Of ringmain alone: the
+    /// official SDK refuses a URL with it.
+    pub driver: Option<DriverChoice>,
 }
 
 /// How often to try again.
@@ -217,7 +222,7 @@ pub enum ReconnectionRetries {
 }
 
 /// The names of the options, in the order in which they are shown.
-const OPTION_NAMES: [&str; 8] = [
+const OPTION_NAMES: [&str; 9] = [
     "tls",
     "tls_domain",
     "tls_ca_file",
@@ -226,6 +231,7 @@ const OPTION_NAMES: [&str; 8] = [
     "reestablish_after",
     "heartbeat_interval",
     "nodelay",
+    "driver",
 ];
 
 impl ServerOptions {
@@ -260,6 +266,13 @@ impl ServerOptions {
             "reestablish_after" => {
                 self.reestablish_after_us = Some(duration_us("reestablish_after", value)?);
             }
+            "driver" => {
+                let driver = value.parse().map_err(|_| ServerUrlError::OptionValue {
+                    name: "driver",
+                    expected: "auto, io_uring or epoll",
+                })?;
+                self.driver = Some(driver);
+            }
             _ => {
                 return Err(ServerUrlError::UnknownOption {
                     name: shown_name(name),
@@ -284,6 +297,7 @@ impl fmt::Display for ServerOptions {
             ("reconnection_interval", us(self.reconnection_interval_us)),
             ("reestablish_after", us(self.reestablish_after_us)),
             ("heartbeat_interval", us(self.heartbeat_interval_us)),
+            ("driver", self.driver.map(|driver| driver.to_string())),
         ];
         let given = options
             .iter()

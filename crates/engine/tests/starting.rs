@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use ringmain::{BuildError, Engine, EngineBuilder, Record};
+use ringmain::{BuildError, DriverChoice, DriverKind, Engine, EngineBuilder, Record, WritePath};
 use ringmain_broker::Broker;
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -201,15 +201,15 @@ fn why_there_is_no_login_is_told_in_words_that_help() {
     }
 }
 
-/// From now on `io_uring_enter` fails with `errno` in this thread and those it makes: always, or
-/// when this many operations are submitted at once.
-fn forbid_enter(errno: i32, submitted: Option<u64>) {
+/// From now on `call` fails with `errno` in this thread and those it makes: always, or, for
+/// `io_uring_enter`, when this many operations are submitted at once.
+fn forbid(call: libc::c_long, errno: i32, submitted: Option<u64>) {
     let rules = submitted.map_or(Vec::new(), |count| {
         let condition = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, count);
         vec![SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")]
     });
     let filter = SeccompFilter::new(
-        [(libc::SYS_io_uring_enter, rules)].into_iter().collect(),
+        [(call, rules)].into_iter().collect(),
         SeccompAction::Allow,
         SeccompAction::Errno(errno as u32),
         std::env::consts::ARCH.try_into().expect("a known machine"),
@@ -233,9 +233,10 @@ fn a_kernel_that_refuses_the_rings_use_is_told_at_once() {
     let tries = cases.map(|(errno, submitted, expected)| {
         let address = address.clone();
         std::thread::spawn(move || {
-            forbid_enter(errno, submitted);
+            forbid(libc::SYS_io_uring_enter, errno, submitted);
             let started = Instant::now();
-            let error = engine_at(&address).build().expect_err("refused");
+            let builder = engine_at(&address).driver(DriverChoice::IoUring);
+            let error = builder.build().expect_err("refused");
             assert!(matches!(&error, BuildError::Setup(_)), "{error:?}");
             assert!(error.to_string().contains(expected), "{error}");
             assert!(started.elapsed() < PROMPT + Duration::from_secs(2));
@@ -244,4 +245,61 @@ fn a_kernel_that_refuses_the_rings_use_is_told_at_once() {
     for tried in tries {
         tried.join().expect("no panic");
     }
+}
+
+#[test]
+fn where_io_uring_is_refused_epoll_carries_the_records() {
+    let server = Server::embedded(Broker::builder());
+    let address = server.address();
+    let setup = libc::SYS_io_uring_setup;
+    let cases = [
+        (setup, libc::EPERM),
+        (setup, libc::EACCES),
+        (setup, libc::ENOSYS),
+        (setup, libc::ENOMEM),
+        (setup, libc::EINVAL),
+        (libc::SYS_io_uring_enter, libc::EPERM),
+        (libc::SYS_io_uring_enter, libc::ENOSYS),
+        (libc::SYS_io_uring_register, libc::EPERM),
+        (libc::SYS_io_uring_register, libc::ENOSYS),
+    ];
+    for (number, (call, errno)) in cases.into_iter().enumerate() {
+        let address = address.clone();
+        let tried = std::thread::spawn(move || {
+            forbid(call, errno, None);
+            let only_ring = engine_at(&address).driver(DriverChoice::IoUring);
+            let error = only_ring.build().expect_err("refused");
+            assert!(matches!(&error, BuildError::Setup(_)), "{error:?}");
+            let engine = engine_at(&address).driver(DriverChoice::Auto).start();
+            let stats = engine.stats();
+            assert_eq!(stats.shards[0].driver, DriverKind::Epoll);
+            assert!(stats.to_json().contains("\"driver\":\"epoll\""));
+            assert!(stats.to_prometheus().contains("driver=\"epoll\""));
+            let producer = engine.producer(format!("refused-{number}"), "records");
+            let producer = producer.create_if_missing(1).build().expect("a topic");
+            let receipt = producer.send(Record::new("on epoll")).expect("accepted");
+            assert!(receipt.wait().is_stored(), "{call} {errno}");
+        });
+        tried.join().expect("no panic");
+    }
+}
+
+#[test]
+fn the_driver_that_is_asked_for_runs() {
+    let server = Server::embedded(Broker::builder());
+    let address = server.address();
+    let of_url = engine_at(&format!("{address}?driver=epoll"));
+    let over_url = engine_at(&format!("{address}?driver=io_uring")).driver(DriverChoice::Epoll);
+    for builder in [of_url, over_url] {
+        let engine = builder.shards(2).start();
+        for shard in engine.stats().shards {
+            assert_eq!(shard.driver, DriverKind::Epoll);
+        }
+    }
+    let path = engine_at(&format!("{address}?driver=epoll")).write_path(WritePath::SendZc);
+    let error = path.build().expect_err("zero copy without a ring");
+    assert!(
+        matches!(&error, BuildError::Contradiction { .. }),
+        "{error:?}"
+    );
 }

@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 use ringmain_io::driver::{
-    ConnIndex, Driver, DriverError, DriverInfo, DriverStats, Event, Gather, LostCause,
+    ConnIndex, Driver, DriverError, DriverInfo, DriverKind, DriverStats, Event, Gather, LostCause,
     SocketOptions, WakeBoard, WakeHandle,
 };
 use ringmain_io::memory::{Arena, DriverMemory, Lent, SlotToken};
@@ -412,6 +412,7 @@ impl Driver for SimDriver {
 
     fn info(&self) -> DriverInfo {
         DriverInfo {
+            driver: DriverKind::Simulated,
             features: Features::default(),
             paths: Default::default(),
             path_costs: Default::default(),

@@ -27,8 +27,9 @@ use crate::receipt::Callbacks;
 use crate::resolver::{Resolver, Targets};
 use crate::server_url::{Credentials, ReconnectionRetries, ServerUrl, ServerUrlError};
 use crate::shard::{self, ShardConfig, ShardStart, ShardThread};
-use ringmain_io::driver::SocketOptions;
+use ringmain_io::driver::{DriverChoice, SocketOptions};
 use ringmain_io::memory::Process;
+use ringmain_io::ring::SetupError;
 use ringmain_io::transport::{Features, TransportConfig, WritePath};
 
 #[cfg(feature = "simulation")]
@@ -44,6 +45,7 @@ pub struct EngineBuilder {
     connections: Option<u16>,
     memory_bytes_max: u64,
     slot_bytes: u32,
+    driver: Option<DriverChoice>,
     write_path: WritePath,
     busy_poll_us: u32,
     huge_pages: bool,
@@ -65,6 +67,7 @@ impl Default for EngineBuilder {
             connections: None,
             memory_bytes_max: limits::MEMORY_BYTES_DEFAULT,
             slot_bytes: limits::SLOT_BYTES_DEFAULT,
+            driver: None,
             write_path: WritePath::Auto,
             busy_poll_us: 0,
             huge_pages: true,
@@ -159,6 +162,18 @@ impl EngineBuilder {
         self
     }
 
+    /// What moves the bytes. Default: what the server URL says (`driver=`), or
+    /// [`DriverChoice::Auto`]: io_uring, or epoll where this host refuses io_uring. The log says so
+    /// once, with cause and remedy; [`Stats::shards`](crate::Stats::shards) has the driver of each
+    /// shard.
+    ///
+    /// Without io_uring there is one write path, [`WritePath::SendMsg`]. `Auto` with a path that
+    /// needs io_uring takes no other driver, and [`DriverChoice::Epoll`] contradicts it.
+    pub fn driver(mut self, driver: DriverChoice) -> Self {
+        self.driver = Some(driver);
+        self
+    }
+
     /// How frames reach the socket. Default: measured.
     pub fn write_path(mut self, write_path: WritePath) -> Self {
         self.write_path = write_path;
@@ -247,6 +262,7 @@ impl EngineBuilder {
     /// when the kernel refuses the ring, the memory or a thread, or the server cannot be reached.
     pub fn build(mut self) -> Result<Engine, BuildError> {
         let server = self.server.take().ok_or(BuildError::ServerMissing)??;
+        self.driver = self.driver.or(server.options().driver);
         let plan = self.plan()?;
         let process = this_process()?;
         let targets = self.targets(&server)?;
@@ -311,6 +327,7 @@ impl EngineBuilder {
             targets,
             login_body,
             socket_options: self.socket_options,
+            driver: self.driver.unwrap_or_default(),
             transport: TransportConfig {
                 connections_max: conns,
                 write_pieces_max: limits::WRITE_PIECES_MAX,
@@ -331,7 +348,8 @@ impl EngineBuilder {
         (process, start): (Process, ShardStart),
         started: Vec<Result<ShardThread, BuildError>>,
     ) -> Result<Engine, BuildError> {
-        let (mut shards, mut threads, mut failed) = (Vec::new(), Vec::new(), None);
+        let (mut shards, mut threads) = (Vec::new(), Vec::new());
+        let (mut failed, mut refused) = (None, None);
         for shard in started {
             match shard {
                 Ok(ShardThread {
@@ -339,8 +357,10 @@ impl EngineBuilder {
                     arena,
                     core,
                     tables_bytes,
+                    refusal,
                     thread,
                 }) => {
+                    refused = refused.or(refusal);
                     shards.push(ShardHandle {
                         shared,
                         arena,
@@ -352,6 +372,7 @@ impl EngineBuilder {
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
+        tell_refused(refused);
         let news = shards.iter().map(|shard| Arc::clone(&shard.shared.news));
         let inner = Arc::new(EngineInner {
             news: news.collect(),
@@ -406,6 +427,15 @@ impl EngineBuilder {
                 option: "cores",
                 other: "shards",
                 why: "give one core for each shard, or an empty list to pin nothing",
+            });
+        }
+        if self.driver == Some(DriverChoice::Epoll)
+            && matches!(self.write_path, WritePath::WritevFixed | WritePath::SendZc)
+        {
+            return Err(BuildError::Contradiction {
+                option: "write_path",
+                other: "driver",
+                why: "this path needs io_uring: choose Auto or SendMsg, or another driver",
             });
         }
         // Half in slots, half by reference; see `limits::MEMORY_BYTES_DEFAULT`.
@@ -525,6 +555,17 @@ impl EngineBuilder {
             config.reconnect_backoff_us_max = interval_us.max(config.reconnect_backoff_us_max);
         }
         config
+    }
+}
+
+/// Says once, for all shards, why none has a ring; the cause has the remedy in it.
+fn tell_refused(refused: Option<SetupError>) {
+    if let Some(cause) = refused {
+        ringmain_io::log!(
+            warn,
+            %cause,
+            "no io_uring here, epoll moves the bytes; nothing is lost but speed"
+        );
     }
 }
 

@@ -86,11 +86,11 @@ fn hosts_of_every_kind_and_several_of_them() {
 }
 
 #[test]
-fn every_option_of_the_official_connection_string_is_read() {
+fn every_option_is_read() {
     let url = ServerUrl::parse(
         "iggy+tcp://iggy:iggy@127.0.0.1:8090?tls=false&tls_domain=test.com&tls_ca_file=ca.pem\
          &reconnection_retries=5&reconnection_interval=10s&reestablish_after=1m 30s\
-         &heartbeat_interval=500ms&nodelay=true",
+         &heartbeat_interval=500ms&nodelay=true&driver=epoll",
     )
     .expect("url");
     assert_eq!(
@@ -100,6 +100,7 @@ fn every_option_of_the_official_connection_string_is_read() {
             reconnection_retries: Some(ReconnectionRetries::Limit(5)),
             reconnection_interval_us: Some(10_000_000),
             reestablish_after_us: Some(90_000_000),
+            driver: Some(DriverChoice::Epoll),
         }
     );
     let url =
@@ -283,12 +284,14 @@ fn options() -> impl Strategy<Value = ServerOptions> {
         any::<u32>().prop_map(ReconnectionRetries::Limit)
     ];
     let us = || proptest::option::of(1..u64::from(u32::MAX));
-    (us(), proptest::option::of(retries), us(), us()).prop_map(
-        |(heartbeat, retries, interval, reestablish)| ServerOptions {
+    let driver = proptest::option::of(proptest::sample::select(&DriverChoice::ALL[..]));
+    (us(), proptest::option::of(retries), us(), us(), driver).prop_map(
+        |(heartbeat, retries, interval, reestablish, driver)| ServerOptions {
             heartbeat_interval_us: heartbeat,
             reconnection_retries: retries,
             reconnection_interval_us: interval,
             reestablish_after_us: reestablish,
+            driver,
         },
     )
 }

@@ -1,8 +1,8 @@
-//! Starting a shard: its memory, its thread, its ring, its connections.
+//! Starting a shard: its memory, its thread, its driver, its connections.
 //!
 //! The arena is mapped by the thread that builds the engine, so that it is shared from the start;
-//! the ring is made on the shard's own thread, because the kernel binds it to that thread. `start`
-//! returns when the ring stands or the kernel has refused.
+//! the driver is made on the shard's own thread, because the kernel binds a ring to that thread.
+//! `start` returns when the driver stands or the kernel has refused.
 
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -22,9 +22,11 @@ use crate::gate::{Gate, Units};
 use crate::limits;
 use crate::resolver::Targets;
 use crate::user_code::{Role, set_role};
-use ringmain_io::driver::{ConnIndex, Driver, SocketOptions};
+use ringmain_io::driver::{ConnIndex, Driver, DriverChoice, SocketOptions};
+use ringmain_io::epoll::{Epoll, EpollConfig};
 use ringmain_io::memory::{Arena, ArenaConfig, DriverMemory, SlotToken};
-use ringmain_io::transport::{Transport, TransportConfig};
+use ringmain_io::ring::SetupError;
+use ringmain_io::transport::{Transport, TransportConfig, WritePath};
 
 /// All that a shard needs to know.
 pub(crate) struct ShardConfig {
@@ -40,6 +42,7 @@ pub(crate) struct ShardConfig {
     pub(crate) targets: Arc<Targets>,
     pub(crate) login_body: Bytes,
     pub(crate) socket_options: SocketOptions,
+    pub(crate) driver: DriverChoice,
     pub(crate) transport: TransportConfig,
 }
 
@@ -57,6 +60,8 @@ pub(crate) struct ShardThread {
     pub(crate) core: Option<usize>,
     /// Memory of its tables, all of it taken at the start.
     pub(crate) tables_bytes: usize,
+    /// Why io_uring is not its driver, where it was tried.
+    pub(crate) refusal: Option<SetupError>,
     pub(crate) thread: JoinHandle<()>,
 }
 
@@ -93,18 +98,17 @@ impl ShardConfig {
     }
 }
 
-/// Starts a shard and waits until its ring stands.
+/// Starts a shard and waits until its driver stands.
 ///
 /// # Errors
-/// [`BuildError::Setup`]: the kernel refused the memory, the thread or the ring.
+/// [`BuildError::Setup`]: the kernel refused the memory, the thread or the driver.
 pub(crate) fn start(mut config: ShardConfig, with: &ShardStart) -> Result<ShardThread, BuildError> {
     let memory =
         DriverMemory::new(&config.arena()).map_err(|error| BuildError::Setup(error.to_string()))?;
     let arena = Arc::clone(memory.arena());
     let tables_bytes = config.tables_bytes();
     let (sender, receiver) = mpsc::channel();
-    let (clock, credit) = (with.clock.clone(), Arc::clone(&with.credit));
-    let thread_arena = Arc::clone(&arena);
+    let with = (with.clock.clone(), Arc::clone(&with.credit));
     let thread = std::thread::Builder::new()
         .name(format!("ringmain-shard-{}", config.index))
         .spawn(move || {
@@ -112,25 +116,14 @@ pub(crate) fn start(mut config: ShardConfig, with: &ShardStart) -> Result<ShardT
             // Kept for as long as the thread runs.
             let choice = config.core.take();
             let pinned = choice.as_ref().and_then(|core| pin(config.index, core.id));
-            let transport = match Transport::new(&config.transport, memory) {
-                Ok(transport) => transport,
-                Err(error) => {
-                    // The receiver waits for exactly one message.
-                    drop(sender.send(Err(BuildError::Setup(error.to_string()))));
-                    return;
+            match make_driver(&config, memory) {
+                Ok(Made::IoUring(ring)) => serve(config, *ring, with, (&sender, pinned, None)),
+                Ok(Made::Epoll(epoll, refusal)) => {
+                    serve(config, *epoll, with, (&sender, pinned, refusal));
                 }
-            };
-            let shared = Arc::new(ShardShared::new(
-                clock,
-                transport.wake_handle(),
-                &thread_arena,
-                credit,
-                config.lanes_max,
-                config.clients.len(),
-            ));
-            let core = make_core(config, Arc::clone(&shared), &thread_arena);
-            drop(sender.send(Ok((shared, pinned))));
-            run(core, transport);
+                // The receiver waits for exactly one message.
+                Err(error) => drop(sender.send(Err(BuildError::Setup(error.to_string())))),
+            }
             drop(choice);
         })
         .map_err(|error| {
@@ -138,7 +131,7 @@ pub(crate) fn start(mut config: ShardConfig, with: &ShardStart) -> Result<ShardT
                 "no thread for a shard: {error}; raise the limit of processes (ulimit -u)"
             ))
         })?;
-    let (shared, core) = receiver.recv().unwrap_or_else(|_| {
+    let (shared, core, refusal) = receiver.recv().unwrap_or_else(|_| {
         Err(BuildError::Setup(
             "the shard's thread ended while starting".to_owned(),
         ))
@@ -148,8 +141,67 @@ pub(crate) fn start(mut config: ShardConfig, with: &ShardStart) -> Result<ShardT
         arena,
         core,
         tables_bytes,
+        refusal,
         thread,
     })
+}
+
+/// The driver of a shard.
+enum Made {
+    IoUring(Box<Transport>),
+    /// And why it is not io_uring, where that was tried.
+    Epoll(Box<Epoll>, Option<SetupError>),
+}
+
+/// Makes the driver that configuration asks for. `Auto` sets the real ring up, which tries an
+/// operation on it, and takes epoll when this host refuses.
+fn make_driver(config: &ShardConfig, memory: DriverMemory) -> Result<Made, SetupError> {
+    let epoll = EpollConfig {
+        connections_max: config.transport.connections_max,
+        write_pieces_max: config.transport.write_pieces_max,
+        busy_poll_us: config.transport.busy_poll_us,
+    };
+    if config.driver == DriverChoice::Epoll {
+        return Ok(Made::Epoll(Box::new(Epoll::new(&epoll, memory)?), None));
+    }
+    let may_change = config.driver == DriverChoice::Auto
+        && matches!(
+            config.transport.write_path,
+            WritePath::Auto | WritePath::SendMsg
+        );
+    match Transport::try_new(&config.transport, memory) {
+        Ok(ring) => Ok(Made::IoUring(Box::new(ring))),
+        Err((refusal, memory)) if may_change && refusal.is_refusal_of_io_uring() => Ok(
+            Made::Epoll(Box::new(Epoll::new(&epoll, memory)?), Some(refusal)),
+        ),
+        Err((error, _)) => Err(error),
+    }
+}
+
+/// What a shard's thread tells the one that starts it: its shared part, the core it is pinned to,
+/// and why io_uring is not its driver.
+type Started = Result<(Arc<ShardShared>, Option<usize>, Option<SetupError>), BuildError>;
+
+/// The rest of the shard's thread: tells that it runs, and runs.
+fn serve(
+    config: ShardConfig,
+    driver: impl Driver,
+    (clock, credit): (Clock, Arc<Gate<Units>>),
+    (starter, pinned, refusal): (&mpsc::Sender<Started>, Option<usize>, Option<SetupError>),
+) {
+    let arena = Arc::clone(driver.arena());
+    let shared = Arc::new(ShardShared::new(
+        clock,
+        driver.wake_handle(),
+        &arena,
+        credit,
+        config.lanes_max,
+        config.clients.len(),
+    ));
+    let core = make_core(config, Arc::clone(&shared), &arena);
+    drop(arena);
+    drop(starter.send(Ok((shared, pinned, refusal))));
+    run(core, driver);
 }
 
 /// Makes a shard without a thread: the caller turns it.

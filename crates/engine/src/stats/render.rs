@@ -313,6 +313,7 @@ fn measured(cost: Option<f64>) -> Option<f64> {
 
 fn write_json_shard(text: &mut String, shard: &TransportInfo) {
     let TransportInfo {
+        driver,
         features: in_use,
         paths,
         path_costs,
@@ -320,7 +321,8 @@ fn write_json_shard(text: &mut String, shard: &TransportInfo) {
         completion_entries,
         page_kind,
     } = shard;
-    let _ = write!(text, "{{\"pages\":\"{}\",", page_kind.name());
+    let (driver, pages) = (driver.name(), page_kind.name());
+    let _ = write!(text, "{{\"driver\":\"{driver}\",\"pages\":\"{pages}\",");
     write_json(text, "submission_entries", u64::from(*submission_entries));
     write_json(text, "completion_entries", u64::from(*completion_entries));
     text.push_str("\"features\":{");
@@ -393,6 +395,7 @@ fn write_shards(text: &mut String, shards: &[TransportInfo]) {
     );
     for (shard, info) in shards.iter().enumerate() {
         let TransportInfo {
+            driver,
             features: in_use,
             paths,
             path_costs: _,
@@ -402,9 +405,10 @@ fn write_shards(text: &mut String, shards: &[TransportInfo]) {
         } = info;
         let _ = write!(
             text,
-            "ringmain_shard_info{{shard=\"{shard}\",pages=\"{}\",\
+            "ringmain_shard_info{{shard=\"{shard}\",driver=\"{}\",pages=\"{}\",\
              submission_entries=\"{submission_entries}\",\
              completion_entries=\"{completion_entries}\"",
+            driver.name(),
             page_kind.name()
         );
         for (name, is_used) in features(in_use) {

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use ringmain_io::driver::DriverKind;
 use ringmain_io::memory::PageKind;
 use ringmain_io::ring::Features;
 use ringmain_io::transport::{CarriedBy, TransportInfo, TransportStats};
@@ -190,6 +191,7 @@ fn shard_info() -> TransportInfo {
     // The last path stalled and was left out of the trial: that is no cost.
     path_costs[1] = [Some(1001.0), Some(1002.0), Some(f64::INFINITY)];
     TransportInfo {
+        driver: DriverKind::Epoll,
         features: Features {
             send_zc: false,
             ..Features::default()

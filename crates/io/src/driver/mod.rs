@@ -53,6 +53,7 @@
 mod error;
 mod event;
 mod features;
+mod kind;
 mod options;
 mod paths;
 mod stats;
@@ -70,6 +71,7 @@ use crate::memory::{Arena, SlotToken};
 pub use error::{DriverError, DriverErrorKind};
 pub use event::{ConnIndex, Errno, Event, LostCause};
 pub use features::Features;
+pub use kind::{DriverChoice, DriverKind, UnknownDriver};
 pub use options::SocketOptions;
 pub use paths::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS, WritePath};
 pub use stats::{DriverInfo, DriverStats};

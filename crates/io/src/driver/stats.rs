@@ -2,7 +2,7 @@
 //!
 //! A driver leaves at 0 what it does not have.
 
-use super::{CarriedBy, Features, TRAFFIC_KINDS, WRITE_PATHS};
+use super::{CarriedBy, DriverKind, Features, TRAFFIC_KINDS, WRITE_PATHS};
 use crate::memory::PageKind;
 
 /// Everything a driver counts since it started. `Copy`, so that a snapshot is one assignment.
@@ -67,6 +67,8 @@ pub struct DriverStats {
 /// while they are being measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriverInfo {
+    /// Which driver it is.
+    pub driver: DriverKind,
     /// The features in use: switched on and offered by the kernel.
     pub features: Features,
     /// The path each kind of write takes, index [`Traffic`](super::Traffic); `None` while it is

@@ -31,8 +31,8 @@ use rustix::net::{RecvFlags, recv};
 
 use crate::driver::wake::WakeShared;
 use crate::driver::{
-    self, CarriedBy, ConnIndex, Driver, DriverError, DriverInfo, DriverStats, Errno, Event,
-    Features, LostCause, SocketOptions, TRAFFIC_KINDS, WRITE_PATHS, WakeHandle,
+    self, CarriedBy, ConnIndex, Driver, DriverError, DriverInfo, DriverKind, DriverStats, Errno,
+    Event, Features, LostCause, SocketOptions, TRAFFIC_KINDS, WRITE_PATHS, WakeHandle,
 };
 use crate::memory::{Arena, DriverMemory, SlotToken};
 use crate::ring::SetupError;
@@ -612,6 +612,7 @@ impl Driver for Epoll {
 
     fn info(&self) -> DriverInfo {
         DriverInfo {
+            driver: DriverKind::Epoll,
             features: Features::NONE,
             paths: [Some(CarriedBy::SendMsg); TRAFFIC_KINDS],
             path_costs: [[None; WRITE_PATHS]; TRAFFIC_KINDS],

@@ -108,6 +108,25 @@ pub enum SetupError {
     },
 }
 
+impl SetupError {
+    /// True when this host, its rules or its kernel have no ring for us, so that a driver without
+    /// one may work. False for what the caller asked for, and for what any driver needs.
+    pub fn is_refusal_of_io_uring(&self) -> bool {
+        match self {
+            Self::Disabled { .. }
+            | Self::Seccomp { .. }
+            | Self::Forbidden { .. }
+            | Self::KernelTooOld { .. }
+            | Self::LockedMemory { .. }
+            | Self::Refused { .. } => true,
+            Self::WritePath { .. }
+            | Self::Descriptors { .. }
+            | Self::Option { .. }
+            | Self::Arena(_) => false,
+        }
+    }
+}
+
 /// The ring of a running shard stopped working. The shard cannot go on; its connections are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -29,13 +29,14 @@ use std::time::{Duration, Instant};
 use io_uring::opcode;
 use io_uring::types::Fd;
 
-use crate::driver::Driver;
 use crate::driver::wake::WakeShared;
+use crate::driver::{Driver, DriverKind};
 use crate::memory::{Arena, DriverMemory};
 use crate::ring::{Completion, Op, RecvRing, Ring, RingError, SetupError, Stay, UserData};
 use conn::{Conn, OpState, Phase};
 use meter::Meter;
 use read::Received;
+use setup::Prepared;
 use trial::Trial;
 
 pub use crate::driver::{CarriedBy, Features, TRAFFIC_KINDS, Traffic, WRITE_PATHS, WritePath};
@@ -101,21 +102,34 @@ impl Transport {
     /// not an error unless a path that needs it is demanded: what fits is registered, with a
     /// warning, and the stats say how much.
     pub fn new(config: &TransportConfig, memory: DriverMemory) -> Result<Self, SetupError> {
-        let arena = memory.into_arena();
-        setup::check(config, &arena)?;
-        let ring = setup::build_ring(config, &arena)?;
-        // The few pages of the receive ring come first: the arena takes whatever locked memory is
-        // left.
-        let recv_ring = registration::register_recv_ring(&ring, &arena);
-        let registered_bytes = registration::register_arena(&ring, &arena);
-        let trials = setup::choose_paths(config.write_path, &ring.features(), registered_bytes)?;
-        let wake = WakeShared::new().map_err(|source| SetupError::Descriptors {
-            what: "the wake-up eventfd",
-            source,
-        })?;
+        Self::try_new(config, memory).map_err(|(error, _)| error)
+    }
+
+    /// Likewise, and gives the memory back with the error, for another driver.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn try_new(
+        config: &TransportConfig,
+        memory: DriverMemory,
+    ) -> Result<Self, (SetupError, DriverMemory)> {
+        match setup::prepare(config, memory.arena()) {
+            Ok(prepared) => Ok(Self::around(config, prepared, memory.into_arena())),
+            Err(error) => Err((error, memory)),
+        }
+    }
+
+    fn around(config: &TransportConfig, prepared: Prepared, arena: Arc<Arena>) -> Self {
+        let Prepared {
+            ring,
+            recv_ring,
+            registered_bytes,
+            trials,
+            wake,
+        } = prepared;
         setup::block_sigpipe();
         let connections_max = config.connections_max;
-        Ok(Self {
+        Self {
             ring,
             recv_ring,
             conns: (0..connections_max)
@@ -143,7 +157,7 @@ impl Transport {
             },
             arena,
             not_send: PhantomData,
-        })
+        }
     }
 
     /// One turn with the kernel: submit, sleep or look, collect.
@@ -435,6 +449,7 @@ impl Driver for Transport {
 
     fn info(&self) -> TransportInfo {
         TransportInfo {
+            driver: DriverKind::IoUring,
             features: Features {
                 registered_arena: self.registered_bytes > 0,
                 multishot_recv: self.recv_ring.is_some(),

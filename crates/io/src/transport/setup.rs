@@ -1,11 +1,15 @@
 //! Making a transport: checks, sizes, and the choice of write paths.
 
+use std::sync::Arc;
+
 use super::config::{CONNECTIONS_MAX, TransportConfig, WRITE_PIECES_MAX, WRITES_MAX};
+use super::registration;
 use super::trial::Trial;
 use super::write::NOTIFICATIONS_MAX;
+use crate::driver::wake::WakeShared;
 use crate::driver::{CarriedBy, TRAFFIC_KINDS, Traffic, WRITE_PATHS, WritePath};
 use crate::memory::Arena;
-use crate::ring::{Features, Ring, SetupError};
+use crate::ring::{Features, RecvRing, Ring, SetupError};
 
 /// Most entries of a completion queue (`IORING_MAX_CQ_ENTRIES`).
 const COMPLETION_ENTRIES_MAX: u32 = 65_536;
@@ -31,8 +35,42 @@ const fn completion_entries(connections_max: u16, recv_buffers: u32) -> u32 {
     (connections_max as u32 * connection + recv_buffers + wake).next_power_of_two()
 }
 
+/// What the kernel gave.
+pub(super) struct Prepared {
+    pub(super) ring: Ring,
+    pub(super) recv_ring: Option<RecvRing>,
+    /// Bytes from the start of the arena that are registered.
+    pub(super) registered_bytes: usize,
+    pub(super) trials: [Trial; TRAFFIC_KINDS],
+    pub(super) wake: Arc<WakeShared>,
+}
+
+/// Everything that can be refused.
+pub(super) fn prepare(
+    config: &TransportConfig,
+    arena: &Arc<Arena>,
+) -> Result<Prepared, SetupError> {
+    check(config, arena)?;
+    let ring = build_ring(config, arena)?;
+    // The few pages of the receive ring come first: the arena takes whatever locked memory is left.
+    let recv_ring = registration::register_recv_ring(&ring, arena);
+    let registered_bytes = registration::register_arena(&ring, arena);
+    let trials = choose_paths(config.write_path, &ring.features(), registered_bytes)?;
+    let wake = WakeShared::new().map_err(|source| SetupError::Descriptors {
+        what: "the wake-up eventfd",
+        source,
+    })?;
+    Ok(Prepared {
+        ring,
+        recv_ring,
+        registered_bytes,
+        trials,
+        wake,
+    })
+}
+
 /// Checks the options against each other and against the arena.
-pub(super) fn check(config: &TransportConfig, arena: &Arena) -> Result<(), SetupError> {
+fn check(config: &TransportConfig, arena: &Arena) -> Result<(), SetupError> {
     let fail = |option, found: u32, rule| {
         Err(SetupError::Option {
             option,
@@ -79,7 +117,7 @@ pub(super) fn check(config: &TransportConfig, arena: &Arena) -> Result<(), Setup
 }
 
 /// The ring, with a completion queue for everything that can be in flight.
-pub(super) fn build_ring(config: &TransportConfig, arena: &Arena) -> Result<Ring, SetupError> {
+fn build_ring(config: &TransportConfig, arena: &Arena) -> Result<Ring, SetupError> {
     let completions =
         completion_entries(config.connections_max, arena.layout().recv_buffers.blocks);
     let submissions = config.submission_entries.next_power_of_two();
@@ -91,7 +129,7 @@ pub(super) fn build_ring(config: &TransportConfig, arena: &Arena) -> Result<Ring
 ///
 /// # Errors
 /// [`SetupError::WritePath`] when the path that configuration demands cannot work here.
-pub(super) fn choose_paths(
+fn choose_paths(
     wanted: WritePath,
     features: &Features,
     registered_bytes: usize,
