@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ringmain::limits;
+use ringmain::{DriverChoice, limits};
 
 /// Feeds Apache Iggy: a load generator, a line sender and an embedded broker.
 #[derive(Parser)]
@@ -35,6 +35,29 @@ pub(crate) enum LogArg {
     Debug,
     /// Everything.
     Trace,
+}
+
+/// What moves the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DriverArg {
+    /// io_uring where this host allows it, otherwise epoll.
+    Auto,
+    /// io_uring, or an error that says what refuses it.
+    #[value(name = "io_uring")]
+    IoUring,
+    /// epoll, which works everywhere.
+    Epoll,
+}
+
+impl DriverArg {
+    /// The engine's word for it.
+    pub(crate) fn choice(self) -> DriverChoice {
+        match self {
+            Self::Auto => DriverChoice::Auto,
+            Self::IoUring => DriverChoice::IoUring,
+            Self::Epoll => DriverChoice::Epoll,
+        }
+    }
 }
 
 /// The shell that is to complete arguments.
@@ -105,6 +128,11 @@ pub(crate) struct TopicArgs {
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+
+    /// What moves the bytes. Without it: what the URL says (driver=), or auto, which takes epoll
+    /// where io_uring is refused.
+    #[arg(long, value_name = "DRIVER")]
+    pub(crate) driver: Option<DriverArg>,
 
     /// Stream to send to; created when missing.
     #[arg(long, value_name = "NAME", default_value = "ringmain-bench")]
@@ -187,6 +215,11 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 
+    /// What moves the bytes. Without it: what the URL says (driver=), or auto, which takes epoll
+    /// where io_uring is refused.
+    #[arg(long, value_name = "DRIVER")]
+    pub(crate) driver: Option<DriverArg>,
+
     #[command(flatten)]
     pub(crate) target: TopicArgs,
 
@@ -234,6 +267,11 @@ pub(crate) struct SendArgs {
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+
+    /// What moves the bytes. Without it: what the URL says (driver=), or auto, which takes epoll
+    /// where io_uring is refused.
+    #[arg(long, value_name = "DRIVER")]
+    pub(crate) driver: Option<DriverArg>,
 
     #[command(flatten)]
     pub(crate) target: TopicArgs,
@@ -288,6 +326,10 @@ pub(crate) struct BrokerArgs {
     /// output.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
     pub(crate) listen: String,
+
+    /// What carries the sockets. Without it: auto.
+    #[arg(long, value_name = "DRIVER")]
+    pub(crate) driver: Option<DriverArg>,
 
     /// Server version to imitate.
     #[arg(long, value_enum, default_value_t = ProfileArg::Release)]

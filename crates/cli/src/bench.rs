@@ -125,7 +125,11 @@ fn introduce(args: &BenchArgs, server: &Server) {
 }
 
 fn engine(args: &BenchArgs, server: &Server) -> Result<Engine, Failure> {
-    Engine::builder()
+    let mut builder = Engine::builder();
+    if let Some(driver) = args.driver {
+        builder = builder.driver(driver.choice());
+    }
+    builder
         .server(server.url())
         .connect_timeout_us(args.timeout * 1_000_000)
         .shards(args.shards)

@@ -7,9 +7,9 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringmain_broker::{Broker, Profile, Script};
+use ringmain_broker::{Broker, Driver, Profile, Script};
 
-use crate::args::{BrokerArgs, ProfileArg};
+use crate::args::{BrokerArgs, DriverArg, ProfileArg};
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
 use crate::say;
@@ -32,6 +32,11 @@ pub(crate) fn run(args: BrokerArgs, interrupt: &Interrupt) -> Result<(), Failure
     };
     let broker = Broker::builder()
         .listen(args.listen)
+        .driver(match args.driver {
+            None | Some(DriverArg::Auto) => Driver::Auto,
+            Some(DriverArg::IoUring) => Driver::IoUring,
+            Some(DriverArg::Epoll) => Driver::Epoll,
+        })
         .profile(match args.profile {
             ProfileArg::Release => Profile::Release,
             ProfileArg::Edge5 => Profile::Edge5,

@@ -32,7 +32,11 @@ pub(crate) fn run(args: DumpArgs) -> Result<(), Failure> {
         return Err(Failure::NoOutput);
     }
     let server = Server::given(&args.server)?;
-    let engine = Engine::builder()
+    let mut builder = Engine::builder();
+    if let Some(driver) = args.driver {
+        builder = builder.driver(driver.choice());
+    }
+    let engine = builder
         .server(server.url())
         // One answer after the other: a core would be taken from those who send.
         .cores([])

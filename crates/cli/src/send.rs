@@ -46,7 +46,11 @@ pub(crate) fn run(args: SendArgs, interrupt: &Interrupt) -> Result<(), Failure> 
             "no --server given: using an embedded broker, which forgets the records when this command ends"
         ));
     }
-    let engine = Engine::builder()
+    let mut builder = Engine::builder();
+    if let Some(driver) = args.driver {
+        builder = builder.driver(driver.choice());
+    }
+    let engine = builder
         .server(server.url())
         .connect_timeout_us(args.timeout * 1_000_000)
         .partitions_max(args.partitions_max)

@@ -14,7 +14,7 @@ use ringmain_wire::Operation;
 use support::{Checked, Network, PATIENCE, PROMPT, Proxy, Server, Start, read_back};
 
 fn engine_for(address: SocketAddr) -> ringmain::EngineBuilder {
-    Engine::builder()
+    support::builder()
         .server(format!("iggy://iggy:iggy@{address}"))
         .cores([])
         .memory_bytes_max(4 << 20)
@@ -160,7 +160,7 @@ fn deaf(path: WritePath) {
         .socket_options(sockets);
     let engine = match builder.write_path(path).build() {
         Ok(engine) => Checked::new(engine),
-        Err(BuildError::Setup(cause)) => {
+        Err(cause) if support::lacks_path(&cause) => {
             return println!("skipped on this kernel: {path:?}: {cause}");
         }
         Err(error) => panic!("{error}"),

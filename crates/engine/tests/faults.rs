@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use ringmain::{
-    Account, BuildError, EngineBuilder, ErrorCode, Features, NotSentReason, Ordering, Outcome,
-    Partitioning, SocketOptions, Stats, WritePath,
+    Account, EngineBuilder, ErrorCode, Features, NotSentReason, Ordering, Outcome, Partitioning,
+    SocketOptions, Stats, WritePath,
 };
 use ringmain_broker::{Act, Action, Fault, RestartState, Script};
 use ringmain_wire::{EvictionReason, Operation};
@@ -98,7 +98,7 @@ impl Setup {
         let stream = server.stream("faults");
         let engine = match self.engine(&server).build() {
             Ok(engine) => support::Checked::new(engine),
-            Err(BuildError::Setup(cause)) => {
+            Err(cause) if support::lacks_path(&cause) => {
                 println!("skipped on this kernel: {:?}: {cause}", self.path);
                 return None;
             }

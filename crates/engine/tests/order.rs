@@ -243,7 +243,7 @@ fn a_path_that_breaks_before_everything_in_flight_is_through_makes_progress() {
     let broker = server.broker().addr();
     // A login, and less than two requests.
     let proxy = Proxy::start(broker, vec![[60_000, u64::MAX]; 200]);
-    let engine = ringmain::Engine::builder()
+    let engine = support::builder()
         .server(format!("iggy://iggy:iggy@{}", proxy.address()))
         .cores([])
         .memory_bytes_max(16 << 20)

@@ -230,6 +230,12 @@ fn a_kernel_that_refuses_the_rings_use_is_told_at_once() {
         (libc::EPERM, Some(2), "a seccomp filter came later"),
         (libc::EAGAIN, Some(2), "refused every io_uring_enter"),
     ];
+    // Where no ring can be made at all, none can be refused later.
+    let ring = engine_at(&address).driver(DriverChoice::IoUring).build();
+    let has_ring = ring.is_ok();
+    drop(ring);
+    let cases = cases.into_iter();
+    let cases = cases.filter(|(_, submitted, _)| has_ring || submitted.is_none());
     let tries = cases.map(|(errno, submitted, expected)| {
         let address = address.clone();
         std::thread::spawn(move || {
@@ -242,7 +248,7 @@ fn a_kernel_that_refuses_the_rings_use_is_told_at_once() {
             assert!(started.elapsed() < PROMPT + Duration::from_secs(2));
         })
     });
-    for tried in tries {
+    for tried in tries.collect::<Vec<_>>() {
         tried.join().expect("no panic");
     }
 }

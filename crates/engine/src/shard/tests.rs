@@ -17,15 +17,15 @@ use crate::ledger::{BatchSettings, Ledger};
 use crate::receipt::{Callbacks, Receipts};
 use crate::topic::TopicName;
 use ringmain_io::driver::Driver;
+use ringmain_io::epoll::{Epoll, EpollConfig};
 use ringmain_io::memory::{ArenaConfig, DriverMemory};
-use ringmain_io::transport::{Transport, TransportConfig};
 
 /// A lane whose shard never runs.
 fn lane() -> Arc<Lane> {
     let memory = DriverMemory::new(&ArenaConfig::default()).expect("an arena");
     let arena = Arc::clone(memory.arena());
-    let transport = Transport::new(&TransportConfig::default(), memory);
-    let wake = transport.expect("a ring").wake_handle();
+    let driver = Epoll::new(&EpollConfig::default(), memory);
+    let wake = driver.expect("epoll").wake_handle();
     let credit = Arc::new(Gate::new(Units::new(0)));
     let shard = ShardShared::new(Clock::system(), wake, &arena, credit, 1, 1);
     Arc::new(Lane::new(

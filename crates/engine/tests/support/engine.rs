@@ -3,13 +3,34 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use ringmain::{Engine, EngineBuilder};
+use ringmain::{BuildError, DriverChoice, Engine, EngineBuilder};
 
 /// An engine that is closed and checked when it is dropped: the account balances, no completion was
 /// lost or out of place, every slot and every byte is back.
 pub(crate) struct Checked {
     engine: Engine,
     by_reference_bytes: u64,
+}
+
+/// [`Engine::builder`] with the driver of the environment variable `RINGMAIN_TEST_DRIVER`, so that
+/// every test runs on every driver.
+pub(crate) fn builder() -> EngineBuilder {
+    match std::env::var("RINGMAIN_TEST_DRIVER") {
+        Ok(driver) => Engine::builder().driver(driver.parse().expect("auto, io_uring or epoll")),
+        Err(_) => Engine::builder().driver(DriverChoice::Auto),
+    }
+}
+
+/// Whether this kernel, or the driver under test, has not got what the test asked for.
+pub(crate) fn lacks_path(error: &BuildError) -> bool {
+    matches!(
+        error,
+        BuildError::Setup(_)
+            | BuildError::Contradiction {
+                option: "write_path",
+                ..
+            }
+    )
 }
 
 /// [`EngineBuilder::build`], checked at the end.

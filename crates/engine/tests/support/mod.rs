@@ -14,7 +14,7 @@ pub(crate) mod stats;
 use std::time::Duration;
 
 pub(crate) use audit::{Log, audit, numbered, partitions_of, payload, read_back};
-pub(crate) use engine::{Checked, Start};
+pub(crate) use engine::{Checked, Start, builder, lacks_path};
 pub(crate) use proxy::{Network, Proxy};
 pub(crate) use random::Draws;
 pub(crate) use server::Server;

@@ -98,7 +98,7 @@ impl Server {
             Kind::Embedded(_) => self.url(),
             Kind::Real(_) => format!("{}?reconnection_retries=unlimited", self.url()),
         };
-        Engine::builder()
+        super::builder()
             .server(url)
             .connect_timeout_us(PATIENCE.as_micros() as u64)
             .cores([])
