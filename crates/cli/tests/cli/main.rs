@@ -12,3 +12,4 @@ mod secrets;
 mod send_dump;
 mod send_faults;
 mod support;
+mod tuning;
