@@ -8,14 +8,14 @@ use crate::args::{Cli, ShellArg};
 use crate::exit::{Code, Failure};
 use crate::say;
 
-/// Prints version, commit and the drivers that this host offers, of which each is tried.
+/// Prints version, commit and the drivers that this host offers, io_uring by trying.
 ///
 /// # Errors
 /// Those of standard output.
 pub(crate) fn version() -> Result<(), Failure> {
     let drivers = match ringmain_doctor::probe_ring() {
-        Ok(_) => "io_uring".to_owned(),
-        Err(cause) => format!("none: {cause}"),
+        Ok(_) => "io_uring, epoll".to_owned(),
+        Err(cause) => format!("epoll; io_uring is refused: {cause}"),
     };
     say::result(format_args!(
         "ringmain {}\ncommit {}\ndrivers {drivers}",

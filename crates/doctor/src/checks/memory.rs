@@ -34,9 +34,10 @@ fn locked_memory(facts: &Facts) -> Check {
         Some(limit) if limit >= wanted => {
             Check::fine(ID, format!("{limit} bytes, and {wanted} are wanted"))
         }
-        Some(limit) if limit < RING_BYTES_MIN => Check::broken(
+        Some(limit) if limit < RING_BYTES_MIN => Check::slower(
             ID,
             format!("{limit} bytes, too few for a ring"),
+            "the engine takes epoll instead",
             "ulimit -l unlimited (a service: LimitMEMLOCK=infinity)",
         ),
         Some(limit) => Check::slower(

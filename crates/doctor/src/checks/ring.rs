@@ -4,6 +4,9 @@ use super::unreadable;
 use crate::parse;
 use crate::{Check, Facts, Ring};
 
+/// What a host without a ring costs.
+const EPOLL: &str = "the engine takes epoll instead; a driver of io_uring alone is refused";
+
 /// Bit of `CAP_SYS_ADMIN`.
 const CAP_SYS_ADMIN: u32 = 21;
 
@@ -18,9 +21,10 @@ fn ring(facts: &Facts) -> Check {
     match &facts.ring {
         None => Check::unknown(ID, "no ring was tried"),
         Some(Ok(_)) => Check::fine(ID, "a ring was made, and carried an operation"),
-        Some(Err(cause)) => Check::broken(
+        Some(Err(cause)) => Check::slower(
             ID,
             cause.clone(),
+            EPOLL,
             "what the lines sysctl, seccomp, kernel and locked_memory say",
         ),
     }
@@ -34,9 +38,10 @@ fn kernel(facts: &Facts) -> Check {
     let found = format!("Linux {release}");
     match parse::release(release) {
         None => Check::unknown(ID, format!("{found}, which is no release known here")),
-        Some(version) if version < (5, 11) => Check::broken(
+        Some(version) if version < (5, 11) => Check::slower(
             ID,
             found,
+            EPOLL,
             "install a kernel of 5.11 or newer, best 6.15 or newer",
         ),
         Some(version) if version < (6, 15) => Check::slower(
@@ -66,10 +71,11 @@ fn sysctl(facts: &Facts) -> Check {
                 ID,
                 "kernel.io_uring_disabled is 1, and this process is let through",
             ),
-            _ => Check::broken(ID, "kernel.io_uring_disabled is 1", COMMAND),
+            _ => Check::slower(ID, "kernel.io_uring_disabled is 1", EPOLL, COMMAND),
         },
         (Some(level), _) => {
-            Check::broken(ID, format!("kernel.io_uring_disabled is {level}"), COMMAND)
+            let found = format!("kernel.io_uring_disabled is {level}");
+            Check::slower(ID, found, EPOLL, COMMAND)
         }
         (None, Some(version)) if version < (6, 6) => {
             Check::fine(ID, "this kernel has no switch for io_uring")
@@ -83,9 +89,10 @@ fn seccomp(facts: &Facts) -> Check {
     match (facts.host.seccomp_mode, &facts.ring) {
         (Some(0), _) => Check::fine(ID, "no filter"),
         (Some(_), Some(Ok(_))) => Check::fine(ID, "a filter, and it lets io_uring through"),
-        (Some(_), Some(Err(cause))) if cause.contains("seccomp") => Check::broken(
+        (Some(_), Some(Err(cause))) if cause.contains("seccomp") => Check::slower(
             ID,
             "a filter forbids io_uring",
+            EPOLL,
             "docker run --security-opt seccomp=tuning/seccomp/ringmain.json ...",
         ),
         (Some(_), _) => Check::unknown(ID, "a filter; whether it forbids io_uring is not known"),
