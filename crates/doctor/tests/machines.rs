@@ -93,6 +93,19 @@ fn a_guest_of_two_cores() {
 }
 
 #[test]
+fn a_ring_that_registers_no_memory_is_slower() {
+    let refused = Ring {
+        features: ringmain::Features::default(),
+        registered_bytes: 0,
+    };
+    let report = examined(GUEST, Some(Ok(refused)));
+    let verdict = line(&report, "registered_arena").verdict;
+    assert_eq!(verdict, Verdict::Slower);
+    let verdict = line(&examined(GUEST, ring()), "registered_arena").verdict;
+    assert_eq!(verdict, Verdict::Fine);
+}
+
+#[test]
 fn bare_metal_with_two_sockets() {
     let report = examined(BARE, ring());
     assert_eq!(

@@ -12,6 +12,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 
 pub(super) fn all(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![ring(facts), kernel(facts), sysctl(facts), seccomp(facts)];
+    checks.push(registered_arena(facts.ring.as_ref()));
     checks.extend(features(facts.ring.as_ref()));
     checks
 }
@@ -100,10 +101,27 @@ fn seccomp(facts: &Facts) -> Check {
     }
 }
 
+/// Whether memory was really registered: the kernel may have the operation and refuse the memory.
+fn registered_arena(ring: Option<&Result<Ring, String>>) -> Check {
+    const ID: &str = "registered_arena";
+    match ring {
+        Some(Ok(ring)) if ring.features.registered_arena && ring.registered_bytes > 0 => {
+            Check::fine(ID, "memory was registered with a ring")
+        }
+        Some(Ok(_)) => Check::slower(
+            ID,
+            "no memory could be registered with a ring",
+            "every write goes through user addresses",
+            "raise the limit of locked memory: see the line locked_memory",
+        ),
+        _ => Check::unknown(ID, "no ring to ask"),
+    }
+}
+
 /// One check for each thing of io_uring that ringmain uses when it is there.
 fn features(ring: Option<&Result<Ring, String>>) -> Vec<Check> {
     type Row = (&'static str, fn(&Ring) -> bool, &'static str, &'static str);
-    const ROWS: [Row; 7] = [
+    const ROWS: [Row; 6] = [
         (
             "single_issuer",
             |ring| ring.features.single_issuer,
@@ -115,12 +133,6 @@ fn features(ring: Option<&Result<Ring, String>>) -> Vec<Check> {
             |ring| ring.features.defer_taskrun,
             "6.1",
             "the kernel interrupts the shard for each completion",
-        ),
-        (
-            "registered_arena",
-            |ring| ring.features.registered_arena,
-            "5.1",
-            "every write goes through user addresses",
         ),
         (
             "multishot_recv",
