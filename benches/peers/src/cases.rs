@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::spec::{
-    Load, Peer, RawPath, RawSetup, RingmainSetup, SdkBackgroundSetup, SdkClientSetup,
+    Driver, Load, Peer, RawPath, RawSetup, RingmainSetup, SdkBackgroundSetup, SdkClientSetup,
     SdkDirectSetup, Shape,
 };
 
@@ -83,6 +83,7 @@ const RINGMAIN: RingmainSetup = RingmainSetup {
     linger_us: 0,
     busy_poll_us: 0,
     write_path: None,
+    driver: None,
 };
 
 /// The linger of the SDK's background producer, so that requests are full.
@@ -179,6 +180,13 @@ fn changed(setup: &RingmainSetup, setting: &str) -> Option<RingmainSetup> {
 }
 
 fn all() -> Vec<Case> {
+    let mut cases = on_any_driver();
+    cases.extend(on_epoll());
+    cases
+}
+
+/// With the driver that the engine takes by itself.
+fn on_any_driver() -> Vec<Case> {
     let aim = |measure, bound| Aim { measure, bound };
     let records = |bound| aim(Measure::RecordsPerSecond, Bound::AtLeast(bound));
     vec![
@@ -245,6 +253,31 @@ fn all() -> Vec<Case> {
         even("partitions-linger", RINGMAIN_LINGERING, |count| (count, 1)),
         even("connections", RINGMAIN, |count| (64, count)),
         memory(),
+    ]
+}
+
+/// What hosts that forbid io_uring get.
+fn on_epoll() -> [Case; 4] {
+    let aim = |measure, bound| Aim { measure, bound };
+    let records = |bound| aim(Measure::RecordsPerSecond, Bound::AtLeast(bound));
+    let epoll = RingmainSetup {
+        driver: Some(Driver::Epoll),
+        ..RINGMAIN
+    };
+    let batches = RingmainSetup {
+        batch_records_max: Some(100),
+        ..epoll
+    };
+    let shape = Shape::Batches(100);
+    let round_trip = vec![
+        aim(Measure::P50, Bound::AtMost(0.8)),
+        aim(Measure::P99, Bound::AtMost(0.8)),
+    ];
+    [
+        one_by_one("send-1000-epoll", 1000, epoll, vec![records(1.5)]),
+        one_by_one("send-100-epoll", 100, epoll, vec![records(1.5)]),
+        direct("batch-100-epoll", shape, batches, 100, vec![records(1.5)]),
+        direct("round-trip-epoll", Shape::RoundTrip, epoll, 1, round_trip),
     ]
 }
 
@@ -442,6 +475,8 @@ mod tests {
         assert_eq!((window.window, window.connections), (Some(32), 1));
         let path = changed(&RINGMAIN, "write_path=\"SendZc\"").expect("an option");
         assert_eq!(path.write_path, Some(RawPath::SendZc));
+        let epoll = changed(&RINGMAIN, "driver=\"Epoll\"").expect("an option");
+        assert_eq!(epoll.driver, Some(Driver::Epoll));
         for wrong in ["window", "window=many", "windows=32", "connections=null"] {
             assert!(changed(&RINGMAIN, wrong).is_none(), "{wrong}");
         }

@@ -89,6 +89,15 @@ pub(crate) struct RingmainSetup {
     pub(crate) busy_poll_us: u32,
     /// How frames reach the socket; `None` leaves it to the engine's calibration.
     pub(crate) write_path: Option<RawPath>,
+    /// What moves the bytes; `None` leaves it to the engine.
+    pub(crate) driver: Option<Driver>,
+}
+
+/// The engine's drivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Driver {
+    IoUring,
+    Epoll,
 }
 
 /// The SDK's client below either mode.

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringmain::CarriedBy;
-use ringmain::{Engine, Producer, Record, Stats};
+use ringmain::{DriverChoice, Engine, Producer, Record, Stats};
 
 use crate::failure::Failure;
 use crate::machine;
 use crate::measure::{Deadline, Stretch};
 use crate::payloads::Payloads;
-use crate::spec::{Order, Report, RingmainSetup, STREAM, Shape, TOPIC};
+use crate::spec::{Driver, Order, Report, RingmainSetup, STREAM, Shape, TOPIC};
 
 const PEER: &str = "ringmain";
 /// Far longer than anything in flight takes.
@@ -33,6 +33,11 @@ pub(crate) fn run(order: &Order, setup: RingmainSetup) -> Result<Report, Failure
     if let Some(path) = setup.write_path {
         engine = engine.write_path(path.on_ring());
     }
+    engine = match setup.driver {
+        Some(Driver::IoUring) => engine.driver(DriverChoice::IoUring),
+        Some(Driver::Epoll) => engine.driver(DriverChoice::Epoll),
+        None => engine,
+    };
     let engine = engine.build().map_err(Failure::peer(PEER))?;
     let mut producer = engine.producer(STREAM, TOPIC).linger_us(setup.linger_us);
     if let Some(window) = setup.window {
