@@ -440,18 +440,9 @@ fn every_fault_is_survived_on_the_vectored_path_over_several_shards() {
 
 #[test]
 fn every_fault_is_survived_with_no_feature_and_short_writes() {
-    let features = Features {
-        single_issuer: false,
-        defer_taskrun: false,
-        registered_arena: false,
-        multishot_recv: false,
-        vectored_fixed: false,
-        send_zc: false,
-        send_zc_wait_all: false,
-    };
     let setup = Setup {
         path: WritePath::SendMsg,
-        features,
+        features: Features::NONE,
         sockets: tiny_sockets(),
         ..Setup::default()
     };

@@ -8,7 +8,7 @@ use crate::memory::PageKind;
 /// Everything a driver counts since it started. `Copy`, so that a snapshot is one assignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverStats {
-    /// Calls of `io_uring_enter`, or of `epoll_wait`.
+    /// Calls of `io_uring_enter`, or of `epoll_wait` and `ppoll`.
     pub enters: u64,
     /// Operations handed to the kernel.
     pub submissions: u64,

@@ -40,12 +40,8 @@ use crate::socket;
 use crate::socket::errno::{self, OnRecv, OnWrite};
 use conn::{Conn, Phase, Sent};
 
+pub use crate::socket::{CONNECTIONS_MAX, WRITE_PIECES_MAX};
 pub use error::EpollError;
-
-/// Most connections of one driver.
-pub const CONNECTIONS_MAX: u16 = 1024;
-/// Most pieces one write may gather.
-pub const WRITE_PIECES_MAX: u32 = 65_536;
 
 /// Bytes of one receive.
 const RECV_BYTES: usize = 128 * 1024;
@@ -202,11 +198,14 @@ impl Epoll {
         if !self.busy_poll.is_zero() {
             self.spin(timeout)?;
         }
-        if !self.active.is_empty() || !self.wake.state().sleep_begin() {
+        // What the spinning found may also be a write that is to be offered again.
+        let is_due = !self.active.is_empty() || !self.listed.is_empty();
+        if is_due || !self.wake.state().sleep_begin() {
             return Ok(());
         }
         self.stats.sleeps += 1;
-        self.collect(timeout)
+        // That long it has spun.
+        self.collect(timeout.map(|timeout| timeout.saturating_sub(self.busy_poll)))
     }
 
     /// Looks until something is there, another thread calls, or the time is over. Yields every few
@@ -218,7 +217,8 @@ impl Epoll {
         loop {
             self.collect(Some(Duration::ZERO))?;
             let is_over = started.elapsed() >= limit;
-            if !self.active.is_empty() || self.wake.state().is_notified() || is_over {
+            let is_due = !self.active.is_empty() || !self.listed.is_empty();
+            if is_due || self.wake.state().is_notified() || is_over {
                 return Ok(());
             }
             looks = looks.wrapping_add(1);
@@ -240,8 +240,13 @@ impl Epoll {
         let timeout = match timeout.filter(is_fine) {
             Some(fine) => {
                 let mut fds = [PollFd::new(&self.epoll, PollFlags::IN)];
+                self.stats.enters += 1;
                 match poll(&mut fds, Some(&fine)) {
-                    Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
+                    Ok(0) => return Ok(()),
+                    Err(rustix::io::Errno::INTR) => {
+                        self.stats.enter_interrupts += 1;
+                        return Ok(());
+                    }
                     Ok(_) => Some(Timespec::default()),
                     Err(errno) => return Err(EpollError::new("ppoll", errno)),
                 }

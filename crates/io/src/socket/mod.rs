@@ -19,6 +19,12 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use crate::driver::{Errno, SocketOptions};
 
+/// Most connections of one driver.
+pub const CONNECTIONS_MAX: u16 = 1024;
+/// Most pieces one write may gather, and therefore the size of each connection's preallocated
+/// table. At 52 bytes a piece, the default of 1024 costs 52 KiB a connection.
+pub const WRITE_PIECES_MAX: u32 = 65_536;
+
 /// A TCP socket for `addr` with `options`, not yet connected.
 ///
 /// # Errors

@@ -5,11 +5,7 @@
 
 use crate::driver::{Features, WritePath};
 
-/// Most connections of one transport.
-pub const CONNECTIONS_MAX: u16 = 1024;
-/// Most pieces one write may gather, and therefore the size of each connection's preallocated
-/// table. At 52 bytes a piece, the default of 1024 costs 52 KiB a connection.
-pub const WRITE_PIECES_MAX: u32 = 65_536;
+pub use crate::socket::{CONNECTIONS_MAX, WRITE_PIECES_MAX};
 
 /// Most writes of one connection that may be out at a time. With writes of 256 KiB, eight cover 10
 /// Gbit/s over a round trip of 1.6 ms.

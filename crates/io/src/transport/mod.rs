@@ -286,7 +286,9 @@ impl Transport {
             self.spin(timeout)?;
         }
         if may_stay && !self.ring.has_completions() && self.wake.state().sleep_begin() {
-            return self.ring.enter(timeout.map_or(Stay::Sleep, Stay::SleepFor));
+            // That long it has spun.
+            let left = timeout.map(|timeout| timeout.saturating_sub(self.busy_poll));
+            return self.ring.enter(left.map_or(Stay::Sleep, Stay::SleepFor));
         }
         if self.ring.wants_enter() {
             self.ring.enter(Stay::Look)

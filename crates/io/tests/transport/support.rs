@@ -416,13 +416,8 @@ pub(crate) fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
 pub(crate) fn feature_sets() -> Vec<(&'static str, Features)> {
     let all = Features::default();
     let none = Features {
-        single_issuer: false,
-        defer_taskrun: false,
-        registered_arena: false,
-        multishot_recv: false,
-        vectored_fixed: false,
         send_zc: true,
-        send_zc_wait_all: false,
+        ..Features::NONE
     };
     vec![
         ("all", all),
