@@ -158,8 +158,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<u16>,
 
-    /// Shard threads, each with a ring of its own, and pinned to a core when there are more cores
-    /// than shards: 1 to 64.
+    /// Shard threads, each pinned to a core when there are more cores than shards: 1 to 64.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(limits::SHARDS_MAX)))]
     pub(crate) shards: u16,
 

@@ -36,10 +36,12 @@ impl Code {
         match self {
             Code::Done => "done; of `send` and `bench`: every record is stored",
             Code::NotAllStored => {
-                "not every accepted record is known to be stored; the account says how many are; of `doctor`: works, but slower than it could"
+                "not every accepted record is known to be stored; the account says how many are; \
+                 of `doctor`: works, but slower than it could"
             }
             Code::Usage => {
-                "arguments, server URL or fault script make no sense; of `doctor`: something does not work"
+                "arguments, server URL or fault script make no sense; \
+                 of `doctor`: something does not work"
             }
             Code::Files => {
                 "a file, standard input or standard output cannot be read or written, or is closed"
@@ -84,7 +86,8 @@ pub(crate) enum Failure {
     )]
     LogLevel,
     #[error(
-        "ringmain works here, but slower than it could; the lines marked `slower` say what changes that"
+        "ringmain works here, but slower than it could; the lines marked `slower` say what \
+         changes that"
     )]
     HostSlower,
     #[error("something does not work here; the lines marked `broken` say what changes that")]

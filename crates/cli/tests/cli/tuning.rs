@@ -52,6 +52,7 @@ fn become_ringmain(less: &str, arguments: &[&str]) -> ! {
 }
 
 const LESS: &str = "RINGMAIN_TEST_LESS";
+const DRIVER: &str = "RINGMAIN_TEST_PROFILE_DRIVER";
 
 #[test]
 #[cfg(target_arch = "x86_64")]
@@ -60,15 +61,27 @@ fn the_command_runs_under_the_seccomp_profile() {
         "bench",
         "--seconds",
         "1",
+        "--shards",
+        "2",
         "--memory-bytes",
         "8388608",
         "--json",
     ];
     if let Some(less) = std::env::var_os(LESS) {
-        become_ringmain(less.to_str().expect("text"), &bench);
+        let driver = std::env::var_os(DRIVER).expect("set with the other");
+        become_ringmain(
+            less.to_str().expect("text"),
+            &[&bench[..], &["--driver", driver.to_str().expect("text")]].concat(),
+        );
     }
     // Without the ring epoll is allowed as well. Without sockets nothing works: there is a filter.
-    for (less, code) in [("none", 0), ("io_uring_setup", 0), ("socket", 8)] {
+    for (less, driver, code) in [
+        ("none", "epoll", 0),
+        ("none", "auto", 0),
+        ("io_uring_setup", "auto", 0),
+        ("io_uring_setup", "io_uring", 8),
+        ("socket", "auto", 8),
+    ] {
         let output = Command::new(std::env::current_exe().expect("this test"))
             .args([
                 "--exact",
@@ -76,11 +89,21 @@ fn the_command_runs_under_the_seccomp_profile() {
             ])
             .args(["--nocapture", "--test-threads=1"])
             .env(LESS, less)
+            .env(DRIVER, driver)
             .env_remove("RINGMAIN_SERVER")
             .output()
             .expect("a process");
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "without {less}: {err}");
+        let out = String::from_utf8_lossy(&output.stdout);
+        let is_on_epoll = out.contains("\"driver\":\"epoll\"");
+        let is_refused = less == "io_uring_setup" && driver == "auto";
+        if driver == "epoll" || is_refused {
+            assert!(is_on_epoll, "{less} {driver}: {out}");
+        }
+        // Once, however many shards there are.
+        let said = err.matches("no io_uring here").count();
+        assert_eq!(said, usize::from(is_refused), "{less} {driver}: {err}");
     }
     let allowed = allowed();
     for never in [

@@ -74,7 +74,8 @@ fn socket_buffers(facts: &Facts) -> Check {
     // Mbit/s times microseconds are bits. The kernel's own part of a buffer is as much again.
     let wanted = speed.saturating_mul(trip_us) / 8 * 2;
     let found = format!(
-        "tcp_wmem ends at {most} bytes; {speed} Mbit/s{is_told} over {trip_us} us{is_measured} want {wanted}"
+        "tcp_wmem ends at {most} bytes; {speed} Mbit/s{is_told} over {trip_us} us{is_measured} \
+         want {wanted}"
     );
     if !(is_told.is_empty() && is_measured.is_empty()) {
         Check::unknown(ID, found)
@@ -103,7 +104,7 @@ fn busy_polling(facts: &Facts) -> Check {
         (Some(read), Some(poll)) => Check::fine(
             ID,
             format!(
-                "net.core.busy_read {read}, busy_poll {poll}; a ring looks at neither: the engine's \
+                "net.core.busy_read {read}, busy_poll {poll}; the engine's own \
                  busy_poll_us trades a core for latency"
             ),
         ),

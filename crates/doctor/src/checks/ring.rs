@@ -12,7 +12,6 @@ const CAP_SYS_ADMIN: u32 = 21;
 
 pub(super) fn all(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![ring(facts), kernel(facts), sysctl(facts), seccomp(facts)];
-    checks.push(registered_arena(facts.ring.as_ref()));
     checks.extend(features(facts.ring.as_ref()));
     checks
 }
@@ -101,73 +100,57 @@ fn seccomp(facts: &Facts) -> Check {
     }
 }
 
-/// Whether memory was really registered: the kernel may have the operation and refuse the memory.
-fn registered_arena(ring: Option<&Result<Ring, String>>) -> Check {
-    const ID: &str = "registered_arena";
-    match ring {
-        Some(Ok(ring)) if ring.features.registered_arena && ring.registered_bytes > 0 => {
-            Check::fine(ID, "memory was registered with a ring")
-        }
-        Some(Ok(_)) => Check::slower(
-            ID,
-            "no memory could be registered with a ring",
-            "every write goes through user addresses",
-            "raise the limit of locked memory: see the line locked_memory",
-        ),
-        _ => Check::unknown(ID, "no ring to ask"),
-    }
-}
-
 /// One check for each thing of io_uring that ringmain uses when it is there.
 fn features(ring: Option<&Result<Ring, String>>) -> Vec<Check> {
     type Row = (&'static str, fn(&Ring) -> bool, &'static str, &'static str);
-    const ROWS: [Row; 6] = [
+    const ROWS: [Row; 7] = [
         (
             "single_issuer",
             |ring| ring.features.single_issuer,
-            "6.0",
             "the kernel locks on every submission",
+            "install a kernel of 6.0 or newer",
         ),
         (
             "defer_taskrun",
             |ring| ring.features.defer_taskrun,
-            "6.1",
             "the kernel interrupts the shard for each completion",
+            "install a kernel of 6.1 or newer",
+        ),
+        (
+            "registered_arena",
+            |ring| ring.registered_bytes > 0,
+            "every write goes through user addresses",
+            "raise the limit of locked memory: see the line locked_memory",
         ),
         (
             "multishot_recv",
             |ring| ring.features.multishot_recv,
-            "6.0",
             "each receive is submitted anew",
+            "install a kernel of 6.0 or newer",
         ),
         (
             "vectored_fixed",
             |ring| ring.features.vectored_fixed,
-            "6.15",
             "no vectored write from registered memory",
+            "install a kernel of 6.15 or newer",
         ),
         (
             "send_zc",
             |ring| ring.features.send_zc,
-            "6.1",
             "large writes are copied",
+            "install a kernel of 6.1 or newer",
         ),
         (
             "send_zc_wait_all",
             |ring| ring.features.send_zc_wait_all,
-            "6.1",
             "a short zero-copy write comes back to be resumed",
+            "install a kernel of 6.1 or newer",
         ),
     ];
     ROWS.iter()
-        .map(|(id, has, since, cost)| match ring {
-            Some(Ok(ring)) if has(ring) => Check::fine(id, "this kernel has it"),
-            Some(Ok(_)) => Check::slower(
-                id,
-                "this kernel lacks it",
-                *cost,
-                format!("install a kernel of {since} or newer"),
-            ),
+        .map(|(id, has, cost, command)| match ring {
+            Some(Ok(ring)) if has(ring) => Check::fine(id, "a ring here has it"),
+            Some(Ok(_)) => Check::slower(id, "a ring here lacks it", *cost, *command),
             _ => Check::unknown(id, "no ring to ask"),
         })
         .collect()

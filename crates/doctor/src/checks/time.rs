@@ -55,7 +55,7 @@ fn clock_cost(facts: &Facts) -> Check {
             ID,
             format!("{ns:.0} ns a look"),
             "a record that is sent alone has its time looked up",
-            "what the line clock_source says; else give records their time, or send them in batches",
+            "what the line clock_source says; else give records their time, or send batches",
         ),
     }
 }
