@@ -4,6 +4,10 @@
 //! A core is claimed by a name that every process of the host sees: an abstract Unix socket. It is
 //! gone with the process, whatever ends it, and a second claim fails, also in the same process.
 //! Containers with a network of their own do not see each other's claims.
+//!
+//! A child that another thread is just making has a copy of the claim until its exec. An engine
+//! that is built within these microseconds after another one ended finds the core taken, and takes
+//! another one or none.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -99,7 +103,13 @@ fn free_of(prefix: &str, ids: &[usize], shards: usize) -> Vec<Choice> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
+
+    /// Held by a test that makes a process, and by one that gives a claim back: a child has copies
+    /// of all claims until its exec.
+    static PROCESSES: Mutex<()> = Mutex::new(());
 
     /// Claims that no other test and no engine of this host sees.
     fn prefix(test: &str) -> String {
@@ -115,6 +125,7 @@ mod tests {
 
     #[test]
     fn engines_share_no_core_while_another_is_free() {
+        let _alone = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
         let prefix = prefix("share");
         let cores = [2, 3, 4, 5];
         let first = free_of(&prefix, &cores, 1);
@@ -130,6 +141,7 @@ mod tests {
 
     #[test]
     fn too_few_cores_pin_nothing() {
+        let _alone = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
         let prefix = prefix("few");
         for (cores, shards) in [(&[][..], 1), (&[0][..], 1), (&[0, 1][..], 2)] {
             let choices = free_of(&prefix, cores, shards);
@@ -160,6 +172,7 @@ mod tests {
             assert_eq!(ids(&free_of(&prefix, &[0, 1, 2], 1)), [Some(1)]);
             return;
         }
+        let _alone = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
         let prefix = prefix("process");
         let mine = free_of(&prefix, &[0, 1, 2], 1);
         assert_eq!(ids(&mine), [Some(2)]);
