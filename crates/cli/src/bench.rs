@@ -46,6 +46,9 @@ pub(crate) fn run(args: BenchArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let engine = engine(&args, &server)?;
     let partition = Arc::new(AtomicU32::new(0));
     let producer = producer(&engine, &args, &server, &partition)?;
+    let timeout = Duration::from_secs(args.timeout);
+    // Before the line that says what begins: a reader of that line gets the result after a signal.
+    interrupt.drain_within(timeout);
     introduce(&args, &server);
     producer.warm();
     let mut bench = Bench {
@@ -56,8 +59,6 @@ pub(crate) fn run(args: BenchArgs, interrupt: &Interrupt) -> Result<(), Failure>
         partition,
         args: &args,
     };
-    let timeout = Duration::from_secs(args.timeout);
-    interrupt.drain_within(timeout);
     let stopped = bench.send(interrupt);
     bench.producer.close(timeout);
     // Asked for before the connections are closed, which counts as well.

@@ -47,8 +47,9 @@ pub(crate) fn run(args: BrokerArgs, interrupt: &Interrupt) -> Result<(), Failure
         .sink(args.sink)
         .start()
         .map_err(Failure::from_start)?;
-    say::result(format_args!("{}", broker.addr()))?;
+    // Before the line that says where it is: a reader of that line ends it in order.
     interrupt.drain_within(END);
+    say::result(format_args!("{}", broker.addr()))?;
     say::note(format_args!(
         "broker in memory, for tests and first runs: iggy://iggy:iggy@{}; Ctrl-C ends it and forgets all records",
         broker.addr()
